@@ -1,1 +1,50 @@
-//! core
+//! The foundation of Flowgate: time, sliding windows, statistics, and the
+//! words in which a call is described.
+//!
+//! Nothing in this crate reads a clock on its own account, sleeps, logs, or
+//! holds global state: time comes in as an argument, a decision goes out as a
+//! value. What is here:
+//!
+//! * [`time`]: [`Timestamp`] and [`Clock`] (system, cached, manual, custom);
+//! * [`leap_array`]: the lock-free ring of windows that everything counts in,
+//!   and the reservation of passes on it;
+//! * [`metric`]: what is counted per window;
+//! * [`node`]: the statistics of one resource, origin or context;
+//! * [`limiter`]: [`SlidingWindowLimiter`], for those who want only that;
+//! * [`call`] and [`block`]: [`Call`], [`Verdict`], [`Outcome`], [`Block`];
+//! * [`publish`]: how a new plan comes into force while calls run.
+//!
+//! Most users want the crate `flowgate`, which puts all of this together.
+
+// Under `--cfg loom` only what the models drive is compiled.
+#[cfg(not(loom))]
+pub mod block;
+#[cfg(not(loom))]
+pub mod call;
+pub mod leap_array;
+pub mod limiter;
+pub mod metric;
+#[cfg(not(loom))]
+pub mod node;
+pub mod publish;
+mod sync;
+#[cfg(not(loom))]
+pub mod time;
+#[cfg(loom)]
+#[path = "time/timestamp.rs"]
+pub mod time;
+
+#[cfg(not(loom))]
+pub use block::{Block, BlockKind, RuleId};
+#[cfg(not(loom))]
+pub use call::{
+    Arg, Call, Departure, Hold, Holds, Nodes, Outcome, Place, Ticket, Traffic, Verdict,
+};
+pub use leap_array::{GeometryError, LeapArray};
+pub use limiter::SlidingWindowLimiter;
+pub use metric::{MetricBucket, MetricEvent};
+#[cfg(not(loom))]
+pub use node::{Node, NodeSettings, NodeSnapshot};
+pub use time::Timestamp;
+#[cfg(not(loom))]
+pub use time::{Clock, ManualClock, TimeSource};

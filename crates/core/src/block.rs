@@ -1,0 +1,194 @@
+//! A refusal, as a value.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The id of a rule: given in the document, or `kind/resource#n`.
+///
+/// Cloning allocates nothing; ids of up to 46 bytes are kept in place, so that
+/// a refusal that carries one touches no shared reference count either.
+#[derive(Clone)]
+pub struct RuleId(Repr);
+
+const INLINE_MAX: usize = 46;
+
+#[derive(Clone)]
+enum Repr {
+    Inline { len: u8, bytes: [u8; INLINE_MAX] },
+    Shared(Arc<str>),
+}
+
+impl RuleId {
+    /// An id with this text.
+    pub fn new(text: &str) -> Self {
+        if text.len() > INLINE_MAX {
+            return RuleId(Repr::Shared(text.into()));
+        }
+        let mut bytes = [0; INLINE_MAX];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        RuleId(Repr::Inline {
+            len: text.len() as u8,
+            bytes,
+        })
+    }
+
+    /// The text of the id.
+    pub fn as_str(&self) -> &str {
+        match &self.0 {
+            Repr::Inline { len, bytes } => {
+                std::str::from_utf8(&bytes[..usize::from(*len)]).unwrap_or_default()
+            }
+            Repr::Shared(text) => text,
+        }
+    }
+}
+
+impl fmt::Debug for RuleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for RuleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl PartialEq for RuleId {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for RuleId {}
+
+/// Which family of rules refused.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum BlockKind {
+    /// A flow rule: rate, warm-up, queue or concurrency.
+    Flow,
+    /// A circuit breaker (`degrade`).
+    Degrade,
+    /// A slot of the service's own, by its name.
+    Custom(&'static str),
+}
+
+impl BlockKind {
+    /// The kind's name in documents and figures.
+    pub fn name(self) -> &'static str {
+        match self {
+            BlockKind::Flow => "flow",
+            BlockKind::Degrade => "degrade",
+            BlockKind::Custom(name) => name,
+        }
+    }
+}
+
+/// A call that was refused: by what, at which limit, and when to come again.
+///
+/// A decision, not a failure: nothing was counted but the refusal itself.
+/// Making one allocates nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    kind: BlockKind,
+    rule: RuleId,
+    limit: f64,
+    observed: f64,
+    retry_after: Option<Duration>,
+}
+
+impl Block {
+    /// A refusal by `rule`, whose limit is `limit` and which saw `observed`.
+    pub fn new(kind: BlockKind, rule: RuleId, limit: f64, observed: f64) -> Self {
+        Block {
+            kind,
+            rule,
+            limit,
+            observed,
+            retry_after: None,
+        }
+    }
+
+    /// The same, with the time after which the same call could pass.
+    pub fn retry_after_at(mut self, retry_after: Option<Duration>) -> Self {
+        self.retry_after = retry_after;
+        self
+    }
+
+    /// Which family of rules refused.
+    pub fn kind(&self) -> BlockKind {
+        self.kind
+    }
+
+    /// The rule that refused.
+    pub fn rule(&self) -> &RuleId {
+        &self.rule
+    }
+
+    /// The limit that the rule had in force, in its own unit: calls per second
+    /// for rates, calls for concurrency.
+    pub fn limit(&self) -> f64 {
+        self.limit
+    }
+
+    /// What the rule saw, in the unit of the limit.
+    pub fn observed(&self) -> f64 {
+        self.observed
+    }
+
+    /// How long until the same call would pass if nobody else came. `None`:
+    /// not foreseeable (concurrency), or never (a weight above the limit).
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
+    }
+}
+
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Block {
+            kind,
+            rule,
+            limit,
+            observed,
+            retry_after,
+        } = self;
+        write!(
+            f,
+            "refused by {} rule {rule}: {observed} of {limit}",
+            kind.name()
+        )?;
+        match retry_after {
+            Some(after) => write!(f, ", retry after {after:?}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Block {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_keeps_its_text_whatever_its_length() {
+        for text in ["", "flow/orders#1", &"x".repeat(46), &"ü".repeat(40)] {
+            let id = RuleId::new(text);
+            assert_eq!(id.as_str(), text);
+            assert_eq!(id.clone(), id);
+        }
+    }
+
+    #[test]
+    fn a_block_reads_as_a_sentence() {
+        let block = Block::new(BlockKind::Flow, RuleId::new("flow/orders#1"), 20.0, 20.0)
+            .retry_after_at(Some(Duration::from_millis(300)));
+        assert_eq!(
+            block.to_string(),
+            "refused by flow rule flow/orders#1: 20 of 20, retry after 300ms"
+        );
+    }
+}

@@ -1,0 +1,359 @@
+//! The words of a call: what it is, what it holds, how it is decided, and how
+//! it ends.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use crate::block::Block;
+use crate::leap_array::{Loan, Taken};
+use crate::node::Node;
+use crate::time::Timestamp;
+
+/// Which way a call goes, seen from the service.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Traffic {
+    /// From outside into the service: counted in the inbound total.
+    Inbound,
+    /// From the service to others, or within it.
+    #[default]
+    Outbound,
+}
+
+/// How a guarded call ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Outcome {
+    /// It did its work.
+    Success,
+    /// It failed: counts as completed, and as an exception.
+    Error,
+    /// It was given up before its end: counts neither way.
+    Cancelled,
+}
+
+/// What a slot says of a call.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Verdict {
+    /// It may pass as far as this slot is concerned.
+    Pass,
+    /// It may pass when this much time has gone by; its place is reserved.
+    Wait(Duration),
+    /// It may not pass.
+    Block(Block),
+}
+
+/// One argument of a call, for slots that look at arguments.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Arg<'a> {
+    /// Nothing.
+    Null,
+    /// A whole number; all widths are one kind of value.
+    Int(i64),
+    /// A number with a fraction.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+    /// A character.
+    Char(char),
+    /// A text.
+    Str(&'a str),
+    /// Several values, taken one by one.
+    List(&'a [Arg<'a>]),
+}
+
+macro_rules! arg_from {
+    ($($from:ty => $variant:ident),*) => {$(
+        impl From<$from> for Arg<'_> {
+            fn from(value: $from) -> Self {
+                Arg::$variant(value.into())
+            }
+        }
+    )*};
+}
+arg_from!(i8 => Int, i16 => Int, i32 => Int, i64 => Int, u8 => Int, u16 => Int, u32 => Int,
+          f32 => Float, f64 => Float, bool => Bool, char => Char);
+
+impl<'a> From<&'a str> for Arg<'a> {
+    fn from(value: &'a str) -> Self {
+        Arg::Str(value)
+    }
+}
+
+impl<'a> From<&'a String> for Arg<'a> {
+    fn from(value: &'a String) -> Self {
+        Arg::Str(value)
+    }
+}
+
+impl<'a> From<&'a [Arg<'a>]> for Arg<'a> {
+    fn from(value: &'a [Arg<'a>]) -> Self {
+        Arg::List(value)
+    }
+}
+
+/// Which of a call's nodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// The resource as a whole.
+    Resource = 0,
+    /// The resource as called by one origin.
+    Origin = 1,
+    /// The resource as called in one context.
+    Context = 2,
+    /// The resource's calls of its rarer direction.
+    Twin = 3,
+}
+
+const PLACES: usize = 4;
+
+/// The nodes that count one call.
+#[derive(Clone, Copy, Debug)]
+pub struct Nodes<'a> {
+    all: [Option<&'a Node>; PLACES],
+}
+
+impl<'a> Nodes<'a> {
+    /// The nodes of a call to `resource`, going the way of `traffic`.
+    #[inline]
+    pub fn new(
+        resource: &'a Node,
+        traffic: Traffic,
+        origin: Option<&'a Node>,
+        context: Option<&'a Node>,
+    ) -> Self {
+        Nodes {
+            all: [Some(resource), origin, context, resource.twin_for(traffic)],
+        }
+    }
+
+    /// The node at `place`, if the call has one there.
+    #[inline]
+    pub fn at(&self, place: Place) -> Option<&'a Node> {
+        self.all[place as usize]
+    }
+
+    /// All nodes with their places.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &'a Node)> + use<'a> {
+        self.all
+            .into_iter()
+            .enumerate()
+            .filter_map(|(at, node)| Some((at, node?)))
+    }
+}
+
+/// What a call has taken of one node's passes.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub enum Hold {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Passes of the present window.
+    Passed(Taken),
+    /// Passes of a window to come.
+    Loaned(Loan),
+}
+
+/// A note that a slot leaves for itself, to be able to give back or to report.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticket {
+    /// Which slot wrote it: [`Call::slot`] at the time.
+    pub slot: u16,
+    /// Which of the slot's rules.
+    pub rule: u32,
+    /// The slot's own business.
+    pub data: [u64; 3],
+}
+
+/// All that a call has taken so far.
+#[derive(Clone, Debug, Default)]
+pub struct Holds {
+    pass: [Hold; PLACES],
+    in_flight: [bool; PLACES],
+    /// Notes of slots, in the order of the checks. Two are kept in place.
+    pub tickets: SmallVec<[Ticket; 2]>,
+    /// The longest wait asked for.
+    pub wait: Duration,
+}
+
+impl Holds {
+    /// What was taken at `place`.
+    #[inline]
+    pub fn pass(&self, place: Place) -> Hold {
+        self.pass[place as usize]
+    }
+
+    /// Whether a place in flight was taken at `place`.
+    #[inline]
+    pub fn in_flight(&self, place: Place) -> bool {
+        self.in_flight[place as usize]
+    }
+
+    /// Notes that passes were taken at `place`.
+    #[inline]
+    pub fn set_pass(&mut self, place: Place, hold: Hold) {
+        self.pass[place as usize] = hold;
+    }
+
+    /// Notes that a place in flight was taken at `place`.
+    #[inline]
+    pub fn set_in_flight(&mut self, place: Place) {
+        self.in_flight[place as usize] = true;
+    }
+
+    /// Gives back all passes and places that were taken on `nodes`.
+    pub fn release(&mut self, nodes: &Nodes<'_>) {
+        for (at, node) in nodes.iter() {
+            node.give_back(std::mem::take(&mut self.pass[at]));
+            if std::mem::take(&mut self.in_flight[at]) {
+                node.leave();
+            }
+        }
+    }
+
+    /// Admits the call: a place in flight on every node, and the passes where
+    /// they belong. Returns whether the passes are still to be counted, when
+    /// the wait has ended (see [`Holds::begin`]).
+    ///
+    /// * Borrowed anywhere: booked on every node, for the latest window.
+    /// * Reserved anywhere, or no wait: counted on every node now.
+    /// * Otherwise the call waits, and its pass counts when the wait ends.
+    #[inline]
+    pub fn admit(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) -> bool {
+        for (at, node) in nodes.iter() {
+            let in_flight = if self.in_flight[at] {
+                node.in_flight()
+            } else {
+                node.enter()
+            };
+            self.in_flight[at] = true;
+            node.note_concurrency(now, in_flight);
+        }
+        let loan = self.pass.iter().filter_map(|hold| match hold {
+            Hold::Loaned(loan) => Some(loan.window()),
+            _ => None,
+        });
+        if let Some(window) = loan.max() {
+            self.book(nodes, now, weight, window);
+            return false;
+        }
+        let reserved = self.pass.iter().any(|hold| *hold != Hold::Nothing);
+        if !reserved && !self.wait.is_zero() {
+            return true;
+        }
+        self.begin(nodes, now, weight);
+        false
+    }
+
+    /// Counts the passes that have not been counted yet.
+    #[inline]
+    pub fn begin(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
+        for (at, node) in nodes.iter() {
+            if self.pass[at] == Hold::Nothing {
+                self.pass[at] = Hold::Passed(node.pass(now, weight));
+            }
+        }
+    }
+
+    #[cold]
+    fn book(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32, window: u64) {
+        for (at, node) in nodes.iter() {
+            // Booked anew before the old hold goes: in between the call counts
+            // twice, never not at all.
+            let booked = node.book(now, weight, window);
+            node.give_back(std::mem::replace(&mut self.pass[at], Hold::Loaned(booked)));
+        }
+    }
+
+    /// Undoes an admission that was given up while it waited: passes, places,
+    /// and the early count of what was borrowed.
+    pub fn cancel(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
+        for (_, node) in nodes.iter() {
+            node.cancelled(now, weight);
+        }
+        self.release(nodes);
+    }
+}
+
+/// A call on its way in: all that a slot may look at, and what it holds.
+#[derive(Debug)]
+pub struct Call<'a> {
+    /// Name of the resource.
+    pub resource: &'a str,
+    /// The one clock reading of the entry.
+    pub now: Timestamp,
+    /// How many permits it asks for; 0 asks without taking any.
+    pub weight: u32,
+    /// Whether it may borrow from windows to come.
+    pub prioritized: bool,
+    /// Which way it goes.
+    pub traffic: Traffic,
+    /// Who calls; empty if unknown.
+    pub origin: &'a str,
+    /// The entrance it came through; never empty.
+    pub context: &'a str,
+    /// Its arguments.
+    pub args: &'a [Arg<'a>],
+    /// The nodes that count it.
+    pub nodes: Nodes<'a>,
+    /// What it has taken so far.
+    pub holds: Holds,
+    /// Position of the slot that is being asked, for tickets.
+    pub slot: u16,
+}
+
+impl Call<'_> {
+    /// Leaves a ticket of the present slot.
+    #[inline]
+    pub fn leave_ticket(&mut self, rule: u32, data: [u64; 3]) {
+        self.holds.tickets.push(Ticket {
+            slot: self.slot,
+            rule,
+            data,
+        });
+    }
+
+    /// The tickets of the present slot, in the order they were left.
+    pub fn tickets(&self) -> impl DoubleEndedIterator<Item = &Ticket> {
+        self.holds
+            .tickets
+            .iter()
+            .filter(|ticket| ticket.slot == self.slot)
+    }
+}
+
+/// A call on its way out.
+#[derive(Debug)]
+pub struct Departure<'a> {
+    /// Name of the resource.
+    pub resource: &'a str,
+    /// When it arrived.
+    pub entered: Timestamp,
+    /// The one clock reading of the exit.
+    pub now: Timestamp,
+    /// The weight it asked for.
+    pub weight: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The nodes that count it.
+    pub nodes: Nodes<'a>,
+    /// Notes that slots left when it came in.
+    pub tickets: &'a [Ticket],
+    /// Position of the slot that is being told, for tickets.
+    pub slot: u16,
+}
+
+impl Departure<'_> {
+    /// Response time, from arrival to end, waits included.
+    pub fn took(&self) -> Duration {
+        self.now.since(self.entered)
+    }
+
+    /// The tickets of the present slot, in the order they were left.
+    pub fn tickets(&self) -> impl DoubleEndedIterator<Item = &Ticket> {
+        self.tickets
+            .iter()
+            .filter(|ticket| ticket.slot == self.slot)
+    }
+}

@@ -1,0 +1,248 @@
+//! Passes borrowed from windows that are yet to come (prioritized calls).
+//!
+//! A borrowed pass is an amount in a window of the future. When that window
+//! begins the amount counts as passes of it, without anybody moving it: sums
+//! add passes and borrowed amounts of every window that has begun.
+//!
+//! # How a borrower and an ordinary caller see each other
+//!
+//! They write different words, so each could miss the other. Therefore a
+//! borrower (1) looks at the present state, (2) adds its amount to the future
+//! window, and (3) *confirms* by raising the epoch in the present window's word
+//! from just the value it has looked at. If anybody passed, or another borrower
+//! confirmed, since (1), step (3) fails, the amount is taken out again and the
+//! borrower starts anew. An ordinary caller that read the amounts before step
+//! (2) fails its own compare-and-swap after step (3). Between (2) and a failed
+//! (3) others see an amount too much: they may refuse a call that would just
+//! have fitted, they never admit one that does not.
+
+use std::time::Duration;
+
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::Timestamp;
+
+use super::passes::Span;
+use super::{LeapArray, Passes};
+
+/// Amounts borrowed from windows to come; one ring beside a [`LeapArray`].
+///
+/// ```text
+/// 63            32 31             0
+/// |  lap           |  amount       |      one word per window
+/// ```
+#[derive(Debug)]
+pub struct Borrowed {
+    /// The latest window ever borrowed from, plus one: where it is not ahead,
+    /// nobody looks at the amounts at all.
+    horizon: AtomicU64,
+    amounts: Box<[AtomicU64]>,
+}
+
+/// A prioritized call could not borrow either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BorrowRefused;
+
+impl Borrowed {
+    /// For spans of up to `windows` windows.
+    pub fn new(windows: u64) -> Self {
+        // The present window, those before it in the span, and as many ahead.
+        let slots = windows.max(1) * 2 + 1;
+        Borrowed {
+            horizon: AtomicU64::new(0),
+            amounts: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    /// Whether any window after `window` was ever borrowed from.
+    #[inline]
+    pub(super) fn is_ahead_of(&self, window: u64) -> bool {
+        self.horizon.load(Ordering::Acquire) > window + 1
+    }
+
+    /// Amounts borrowed from windows of the span of `number` that have begun.
+    #[inline]
+    pub(crate) fn begun(&self, span: Span, number: u64) -> u64 {
+        self.begun_by(span, number, 0)
+    }
+
+    /// Of those, the amounts that are still in the span when the window `ahead`
+    /// of the present one begins.
+    #[inline]
+    pub(super) fn begun_by(&self, span: Span, number: u64, ahead: u64) -> u64 {
+        let present = span.window(number);
+        let first = (present + ahead + 1).saturating_sub(span.windows());
+        if self.horizon.load(Ordering::Acquire) <= first {
+            return 0;
+        }
+        (first..=present).map(|window| self.amount(window)).sum()
+    }
+
+    /// Amounts that count when the window `ahead` of the present one begins,
+    /// those of begun windows still in its span included.
+    pub(super) fn due_by(&self, span: Span, number: u64, ahead: u64) -> u64 {
+        let window = span.window(number) + ahead;
+        let first = (window + 1).saturating_sub(span.windows());
+        (first..=window).map(|window| self.amount(window)).sum()
+    }
+
+    /// All amounts borrowed from windows after the present one.
+    pub fn waiting(&self, span: Span, number: u64) -> u64 {
+        let present = span.window(number);
+        if !self.is_ahead_of(present) {
+            return 0;
+        }
+        (present + 1..=present + span.windows())
+            .map(|window| self.amount(window))
+            .sum()
+    }
+
+    /// The amount borrowed from `window`.
+    pub fn amount(&self, window: u64) -> u64 {
+        let word = self.slot(window).load(Ordering::Acquire);
+        if word >> 32 == self.lap(window) {
+            word & AMOUNT_MAX
+        } else {
+            0
+        }
+    }
+
+    fn slot(&self, window: u64) -> &AtomicU64 {
+        &self.amounts[(window % self.amounts.len() as u64) as usize]
+    }
+
+    /// 1 and up, so that a slot never used is of no window.
+    fn lap(&self, window: u64) -> u64 {
+        (window / self.amounts.len() as u64) % AMOUNT_MAX + 1
+    }
+
+    fn add(&self, window: u64, n: u64) {
+        // Before the amount: who may see it must know to look.
+        self.horizon.fetch_max(window + 1, Ordering::AcqRel);
+        let lap = self.lap(window);
+        let _ = self
+            .slot(window)
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                let amount = if word >> 32 == lap {
+                    word & AMOUNT_MAX
+                } else {
+                    0
+                };
+                Some((lap << 32) | (amount + n).min(AMOUNT_MAX))
+            });
+    }
+
+    fn take_out(&self, window: u64, n: u64) {
+        let lap = self.lap(window);
+        let _ = self
+            .slot(window)
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                (word >> 32 == lap).then(|| word - n.min(word & AMOUNT_MAX))
+            });
+    }
+}
+
+const AMOUNT_MAX: u64 = u32::MAX as u64;
+
+/// Passes borrowed from one window to come: what is needed to give them back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Loan {
+    window: u64,
+    amount: u32,
+    /// The box in which it was counted as borrowed when it was admitted.
+    counted_in: Option<u64>,
+}
+
+impl Loan {
+    /// Number of the window borrowed from.
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
+    pub(crate) fn counted_in(mut self, number: u64) -> Self {
+        self.counted_in = Some(number);
+        self
+    }
+
+    pub(crate) fn count(&self) -> Option<(u64, u32)> {
+        self.counted_in.map(|number| (number, self.amount))
+    }
+}
+
+impl<B: Passes> LeapArray<B> {
+    /// Borrows `n` passes from the first window to come that has room and
+    /// begins in less than `wait_max`; returns them and the time until then.
+    ///
+    /// # Errors
+    ///
+    /// [`BorrowRefused`] if there is no such window; nothing has changed then.
+    pub fn borrow(
+        &self,
+        now: Timestamp,
+        n: u32,
+        span: Span,
+        limit: u64,
+        wait_max: Duration,
+        borrowed: &Borrowed,
+    ) -> Result<(Loan, Duration), BorrowRefused> {
+        let amount = u64::from(n);
+        loop {
+            let Some(seen) = self.look(now, span, None) else {
+                continue;
+            };
+            let present = span.window(seen.number);
+            // As the reference has it: everything borrowed counts against each
+            // window to come. That leaves later windows within the limit too,
+            // as their share of passes only shrinks.
+            let waiting = borrowed.waiting(span, seen.number);
+            let found = (1..=span.windows()).find_map(|ahead| {
+                let wait = self.until(now, span, present + ahead);
+                if wait >= wait_max || waiting >= limit {
+                    return None;
+                }
+                let left = self.left_in(span, seen.number, ahead)
+                    + borrowed.begun_by(span, seen.number, ahead);
+                (left + waiting + amount <= limit).then_some((present + ahead, wait))
+            });
+            let Some((window, wait)) = found else {
+                return Err(BorrowRefused);
+            };
+            borrowed.add(window, amount);
+            if self.confirm_borrow(&seen) {
+                return Ok((
+                    Loan {
+                        window,
+                        amount: n,
+                        counted_in: None,
+                    },
+                    wait,
+                ));
+            }
+            borrowed.take_out(window, amount);
+        }
+    }
+
+    /// Books `n` passes in the window to come `window`, unchecked: on nodes that
+    /// follow another node's borrowing.
+    pub fn book(&self, borrowed: &Borrowed, window: u64, n: u32) -> Loan {
+        borrowed.add(window, u64::from(n));
+        Loan {
+            window,
+            amount: n,
+            counted_in: None,
+        }
+    }
+
+    /// Gives a loan back.
+    pub fn repay(&self, borrowed: &Borrowed, loan: Loan) {
+        borrowed.take_out(loan.window, u64::from(loan.amount));
+    }
+
+    /// The time from `now` until window `window` of the span begins.
+    pub fn until(&self, now: Timestamp, span: Span, window: u64) -> Duration {
+        let start = window
+            .saturating_mul(span.group())
+            .saturating_mul(self.width_ns);
+        Timestamp::from_nanos(start).since(now)
+    }
+}

@@ -1,0 +1,366 @@
+//! The leap array: a ring of windows ("time boxes") over one interval.
+//!
+//! # The algorithm
+//!
+//! Time is cut into windows of equal length, numbered from the epoch: window
+//! `k` covers `[k · length, (k + 1) · length)`. The ring has `n` slots; window
+//! `k` lives in slot `k mod n`. Three things make that exact without a lock:
+//!
+//! 1. **The head** is the number of the newest window that anybody has seen.
+//!    It only grows. Whoever comes with an older clock reading works on the
+//!    head instead: time that goes back stands still, and what such a caller
+//!    writes is charged to the newer window.
+//! 2. **The stamp** of a slot is the full number of the window it holds. The
+//!    first writer of a window renews every cell of the slot (one
+//!    compare-and-swap each, from the value it has seen to "zero, of this lap")
+//!    and then raises the stamp. Several threads may do so at once; a cell that
+//!    somebody has renewed already is left alone, because a renewal that finds
+//!    the stamp raised stops, and one that was overtaken fails its
+//!    compare-and-swap. Only stamped windows are read, so a slot that was last
+//!    used long ago is worth zero without anybody having cleared it.
+//! 3. **The lap** is kept in the upper bits of each cell beside its count
+//!    ([`cell`]). A late writer, put to sleep between finding its slot and
+//!    writing to it, sees that the slot has been taken over by a newer window
+//!    and starts anew; if the take-over happens within its very last
+//!    instruction its count lands in the newer window. Either way it is counted
+//!    once, and nothing newer is erased.
+//!
+//! # What it guarantees
+//!
+//! * Every amount added is in exactly one window: none is lost, none is
+//!   counted twice, however threads meet at a rollover.
+//! * No operation blocks; a failed compare-and-swap means that another thread
+//!   got on. Nothing is allocated after construction.
+//! * A clock that stands still or goes back does no harm.
+//! * A *reading* of several windows is not one instant: it may or may not see
+//!   what is added while it reads. Decisions that must not be off by one
+//!   reserve ([`LeapArray::reserve`], see [`passes`]) instead of reading.
+//!
+//! # What it does not
+//!
+//! A thread that sleeps inside one addition for exactly 4,095 laps of the ring
+//! would not notice; with the statistics' ring that is three days.
+//!
+//! A window counts while `now − start ≤ interval` as long as nobody has rolled
+//! the ring, as in the reference implementation: a window that is exactly one
+//! interval old shows in [`LeapArray::windows_unrolled`], and is gone as soon
+//! as the present window has been touched.
+
+mod borrow;
+pub mod cell;
+pub mod passes;
+
+use std::fmt;
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::{AtomicU64, Ordering};
+use crate::time::Timestamp;
+
+pub use borrow::{BorrowRefused, Borrowed, Loan};
+use cell::Lap;
+pub use passes::{Full, PassCell, Passes, Span, Taken};
+
+/// What one slot of a ring holds: a set of lap-tagged cells.
+pub trait Bucket: Default {
+    /// Renews every cell for the window of `renewal`.
+    fn renew(&self, renewal: &Renewal<'_>);
+}
+
+/// A ring of windows over one interval; see the [module](self) for how it works.
+pub struct LeapArray<B> {
+    width_ns: u64,
+    /// Written once per window, read by all: on a cache line of its own.
+    head: CachePadded<AtomicU64>,
+    slots: Box<[Slot<B>]>,
+}
+
+#[derive(Default)]
+struct Slot<B> {
+    /// Number of the window this slot holds, plus one; zero: never used.
+    stamp: AtomicU64,
+    bucket: B,
+}
+
+/// One window of a ring, as found by a reading or made by a writer.
+pub struct Window<'a, B> {
+    array: &'a LeapArray<B>,
+    number: u64,
+}
+
+/// The permission to renew the cells of one slot, for as long as its window
+/// has not been stamped.
+pub struct Renewal<'a> {
+    pub(crate) lap: Lap,
+    stamp: &'a AtomicU64,
+    wanted: u64,
+}
+
+/// A ring that cannot be: no windows, or an interval that they do not divide.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{sample_count} windows in {interval:?}: {problem}")]
+pub struct GeometryError {
+    /// The number of windows asked for.
+    pub sample_count: u32,
+    /// The interval asked for.
+    pub interval: Duration,
+    pub(crate) problem: &'static str,
+}
+
+/// At most this many windows in a ring (a day of seconds).
+pub const SAMPLE_COUNT_MAX: u32 = 86_400;
+
+impl<B: Bucket> LeapArray<B> {
+    /// A ring of `sample_count` windows that together cover `interval`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no window, or more than [`SAMPLE_COUNT_MAX`], or the
+    /// interval is not a multiple of `sample_count` nanoseconds.
+    pub fn new(sample_count: u32, interval: Duration) -> Result<Self, GeometryError> {
+        let width_ns = window_width_ns(sample_count, interval)?;
+        Ok(Self::with_width(width_ns, sample_count as usize))
+    }
+
+    /// A ring of `slots` windows of `width_ns` each; both at least 1.
+    pub(crate) fn with_width(width_ns: u64, slots: usize) -> Self {
+        LeapArray {
+            width_ns: width_ns.max(1),
+            head: CachePadded::new(AtomicU64::new(0)),
+            slots: (0..slots.max(1)).map(|_| Slot::default()).collect(),
+        }
+    }
+
+    /// Number of windows in the ring.
+    pub fn sample_count(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Length of one window.
+    pub fn window_length(&self) -> Duration {
+        Duration::from_nanos(self.width_ns)
+    }
+
+    /// The span that all windows together cover.
+    pub fn interval(&self) -> Duration {
+        Duration::from_nanos(self.interval_ns())
+    }
+
+    /// The present window, made if it is new. Of the four cases (slot empty,
+    /// current, expired, or ahead of the reading) the last gives the newest
+    /// window instead.
+    #[inline]
+    pub fn current(&self, now: Timestamp) -> Window<'_, B> {
+        loop {
+            let number = self.observe(now);
+            if self.prepare(number) {
+                return Window {
+                    array: self,
+                    number,
+                };
+            }
+        }
+    }
+
+    /// The window before the present one, if anything touched it. Rolls the
+    /// ring to `now`.
+    pub fn previous(&self, now: Timestamp) -> Option<Window<'_, B>> {
+        let number = self.current(now).number.checked_sub(1)?;
+        self.existing(number)
+    }
+
+    /// The windows of the interval in order of time, the present one
+    /// included. Rolls the ring to `now`.
+    pub fn windows(&self, now: Timestamp) -> impl Iterator<Item = Window<'_, B>> {
+        let head = self.current(now).number;
+        let first = (head + 1).saturating_sub(self.slots.len() as u64);
+        (first..=head).filter_map(|number| self.existing(number))
+    }
+
+    /// The windows that count at `now` in order of time, if nobody rolls the
+    /// ring: those with `now − start ≤ interval`.
+    pub fn windows_unrolled(&self, now: Timestamp) -> impl Iterator<Item = Window<'_, B>> {
+        let head = self.head.load(Ordering::Acquire);
+        let first = (head + 1).saturating_sub(self.slots.len() as u64);
+        (first..=head)
+            .filter_map(|number| self.existing(number))
+            .filter(move |window| !self.is_deprecated(now, window.start()))
+    }
+
+    /// Whether a window that began at `start` no longer counts at `now`:
+    /// `now − start > interval`.
+    pub fn is_deprecated(&self, now: Timestamp, start: Timestamp) -> bool {
+        now.as_nanos().saturating_sub(start.as_nanos()) > self.interval_ns()
+    }
+
+    /// The oldest window of the ring at `now`, if it was used and still
+    /// counts. Does not roll the ring.
+    pub fn valid_head(&self, now: Timestamp) -> Option<Window<'_, B>> {
+        let number = (self.number_at(now) + 1).checked_sub(self.slots.len() as u64)?;
+        self.existing(number)
+    }
+
+    /// The window that holds `at`, if the ring still has it. Does not roll the
+    /// ring.
+    pub fn window_at(&self, at: Timestamp) -> Option<Window<'_, B>> {
+        self.existing(self.number_at(at))
+    }
+
+    /// Number of the window that holds `time`.
+    #[inline]
+    pub(crate) fn number_at(&self, time: Timestamp) -> u64 {
+        time.as_nanos() / self.width_ns
+    }
+
+    fn interval_ns(&self) -> u64 {
+        self.width_ns.saturating_mul(self.slots.len() as u64)
+    }
+
+    #[inline]
+    fn slot(&self, number: u64) -> &Slot<B> {
+        // In range by the modulo; 64 bits throughout, so that a clock far in
+        // the future finds its slot on 32-bit machines too.
+        &self.slots[(number % self.slots.len() as u64) as usize]
+    }
+
+    #[inline]
+    fn lap(&self, number: u64) -> Lap {
+        Lap::of(number / self.slots.len() as u64)
+    }
+
+    /// The newest window anybody has seen, `now` included: this is where time
+    /// that goes back stands still.
+    #[inline]
+    fn observe(&self, now: Timestamp) -> u64 {
+        let number = self.number_at(now);
+        // Acquire: whoever sees a newer head also sees what its writer saw.
+        let head = self.head.load(Ordering::Acquire);
+        if number > head {
+            self.head.fetch_max(number, Ordering::AcqRel).max(number)
+        } else {
+            head
+        }
+    }
+
+    /// Makes window `number` the one its slot holds. False if a newer window
+    /// has taken the slot over.
+    #[inline]
+    fn prepare(&self, number: u64) -> bool {
+        let slot = self.slot(number);
+        match slot.stamp.load(Ordering::Acquire) {
+            stamp if stamp == number + 1 => true,
+            stamp if stamp > number + 1 => false,
+            _ => self.renew(slot, number),
+        }
+    }
+
+    #[cold]
+    fn renew(&self, slot: &Slot<B>, number: u64) -> bool {
+        let wanted = number + 1;
+        slot.bucket.renew(&Renewal {
+            lap: self.lap(number),
+            stamp: &slot.stamp,
+            wanted,
+        });
+        // Release: who sees the stamp sees the renewed cells.
+        slot.stamp.fetch_max(wanted, Ordering::AcqRel) <= wanted
+    }
+
+    pub(crate) fn existing(&self, number: u64) -> Option<Window<'_, B>> {
+        let stamp = self.slot(number).stamp.load(Ordering::Acquire);
+        (stamp == number + 1).then_some(Window {
+            array: self,
+            number,
+        })
+    }
+}
+
+impl Renewal<'_> {
+    /// Whether the window still waits for its stamp. To be asked after a cell
+    /// was loaded: a count that somebody added to the renewed cell is visible
+    /// only together with the stamp.
+    #[inline]
+    pub(crate) fn is_due(&self) -> bool {
+        self.stamp.load(Ordering::Acquire) < self.wanted
+    }
+}
+
+impl<'a, B: Bucket> Window<'a, B> {
+    /// When the window begins (inclusive).
+    pub fn start(&self) -> Timestamp {
+        Timestamp::from_nanos(self.number.saturating_mul(self.array.width_ns))
+    }
+
+    /// The cells of the window. Read them with [`Window::lap`].
+    #[inline]
+    pub fn bucket(&self) -> &'a B {
+        &self.array.slot(self.number).bucket
+    }
+
+    /// The lap of the ring this window belongs to.
+    #[inline]
+    pub fn lap(&self) -> Lap {
+        self.array.lap(self.number)
+    }
+
+    /// Number of the window, counted from the epoch.
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Does `write` on the cells of this window, or of the newest one if this
+    /// window has been taken over meanwhile; `write` says false for that.
+    #[inline]
+    pub(crate) fn write(&mut self, write: impl Fn(&B, Lap) -> bool) {
+        while !write(self.bucket(), self.lap()) {
+            self.move_on();
+        }
+    }
+
+    #[cold]
+    fn move_on(&mut self) {
+        loop {
+            self.number = self.array.head.load(Ordering::Acquire);
+            if self.array.prepare(self.number) {
+                return;
+            }
+        }
+    }
+}
+
+impl<B: Bucket> fmt::Debug for LeapArray<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LeapArray")
+            .field("sample_count", &self.sample_count())
+            .field("interval", &self.interval())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The length of one of `sample_count` windows of `interval`.
+pub(crate) fn window_width_ns(sample_count: u32, interval: Duration) -> Result<u64, GeometryError> {
+    let fail = |problem| GeometryError {
+        sample_count,
+        interval,
+        problem,
+    };
+    if sample_count == 0 {
+        return Err(fail("there has to be at least one window"));
+    }
+    if sample_count > SAMPLE_COUNT_MAX {
+        return Err(fail("more than 86400 windows; take fewer, longer ones"));
+    }
+    let interval_ns = u64::try_from(interval.as_nanos())
+        .map_err(|_| fail("the interval does not fit 64 bits of nanoseconds"))?;
+    if interval_ns == 0 {
+        return Err(fail("the interval is empty"));
+    }
+    if !interval_ns.is_multiple_of(u64::from(sample_count)) {
+        return Err(fail(
+            "the windows do not divide the interval into whole nanoseconds",
+        ));
+    }
+    Ok(interval_ns / u64::from(sample_count))
+}

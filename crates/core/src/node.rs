@@ -1,0 +1,597 @@
+//! A node: the statistics of one resource, or of one origin or context of it.
+//!
+//! All views of a node read one ring of boxes. The *second view* (by default
+//! two windows of 500 ms) is what rules compare with; the *minute view* is the
+//! last 60 whole seconds. The boxes are as long as the greatest length that
+//! divides both a window of the second view and one second, so each event is
+//! written once.
+//!
+//! A node outlives the rules: a rule that is raised or lowered in mid-window
+//! sees what has already passed.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+
+use crate::call::{Hold, Traffic};
+use crate::leap_array::{
+    BorrowRefused, Borrowed, Full, GeometryError, LeapArray, Loan, Span, Taken, window_width_ns,
+};
+use crate::metric::{MetricBucket, MetricEvent};
+use crate::time::Timestamp;
+
+const SECOND_NS: u64 = 1_000_000_000;
+const MINUTE_SECONDS: u64 = 60;
+/// More boxes than this would make one node weigh megabytes.
+const BOXES_MAX: u64 = 60_000;
+
+/// How the nodes of one engine count. Sentinel's defaults.
+#[derive(Clone, Debug)]
+pub struct NodeSettings {
+    box_ns: u64,
+    boxes: usize,
+    second: Span,
+    second_interval: Duration,
+    borrow_wait_max: Duration,
+    rt_seed: Duration,
+}
+
+impl NodeSettings {
+    /// `sample_count` windows of the second view in `interval`; a prioritized
+    /// call borrows if it then waits less than `borrow_wait_max`; `rt_seed` is
+    /// the least response time shown while nothing was measured, and the
+    /// largest one shown at all.
+    ///
+    /// # Errors
+    ///
+    /// If the windows do not divide the interval, or they and one second have
+    /// so small a common measure that a minute of it would be over 60,000
+    /// boxes.
+    pub fn new(
+        sample_count: u32,
+        interval: Duration,
+        borrow_wait_max: Duration,
+        rt_seed: Duration,
+    ) -> Result<Self, GeometryError> {
+        let window_ns = window_width_ns(sample_count, interval)?;
+        let box_ns = greatest_common_divisor(window_ns, SECOND_NS);
+        let group = window_ns / box_ns;
+        let span_boxes = group.saturating_mul(u64::from(sample_count));
+        // One more second than the minute: the calendar second before this one
+        // is asked for, and the first of the sixty must still be whole.
+        let minute_boxes = (MINUTE_SECONDS + 1) * SECOND_NS / box_ns;
+        let boxes = minute_boxes.max(span_boxes + group) + 1;
+        if boxes > BOXES_MAX {
+            let problem = "the windows and one second have too small a common measure; \
+                           choose windows that divide a second";
+            return Err(GeometryError {
+                sample_count,
+                interval,
+                problem,
+            });
+        }
+        Ok(NodeSettings {
+            box_ns,
+            boxes: boxes as usize,
+            second: Span::new(group, u64::from(sample_count)),
+            second_interval: interval,
+            borrow_wait_max: borrow_wait_max.min(interval),
+            rt_seed,
+        })
+    }
+
+    /// The interval of the second view.
+    pub fn second_interval(&self) -> Duration {
+        self.second_interval
+    }
+}
+
+impl Default for NodeSettings {
+    fn default() -> Self {
+        let half = Duration::from_millis(500);
+        NodeSettings::new(2, Duration::from_secs(1), half, Duration::from_secs(5))
+            .expect("two windows divide a second")
+    }
+}
+
+/// The statistics of one resource, origin or context.
+#[derive(Debug)]
+pub struct Node {
+    settings: Arc<NodeSettings>,
+    ring: LeapArray<MetricBucket>,
+    borrowed: Borrowed,
+    in_flight: CachePadded<AtomicU64>,
+    /// The direction of the first call; see [`Node::twin_for`].
+    direction: AtomicU8,
+    twin: OnceLock<Box<Node>>,
+}
+
+const UNDECIDED: u8 = 0;
+const INBOUND: u8 = 1;
+const OUTBOUND: u8 = 2;
+
+impl Node {
+    /// A node that has counted nothing.
+    pub fn new(settings: &Arc<NodeSettings>) -> Self {
+        Node {
+            ring: LeapArray::with_width(settings.box_ns, settings.boxes),
+            borrowed: Borrowed::new(settings.second.windows()),
+            in_flight: CachePadded::new(AtomicU64::new(0)),
+            settings: Arc::clone(settings),
+            direction: AtomicU8::new(UNDECIDED),
+            twin: OnceLock::new(),
+        }
+    }
+
+    /// Where a call of this direction is counted in addition.
+    ///
+    /// Nearly every resource is called in one direction only, so the inbound
+    /// total is a sum over resources whose first call was inbound, and costs
+    /// calls nothing. A resource that is called both ways counts the direction
+    /// that came second in a twin as well; the total is taken apart by it.
+    #[inline]
+    pub fn twin_for(&self, traffic: Traffic) -> Option<&Node> {
+        let mine = match traffic {
+            Traffic::Inbound => INBOUND,
+            Traffic::Outbound => OUTBOUND,
+        };
+        // Relaxed: set once, and only its own value matters.
+        let first = self.direction.load(Ordering::Relaxed);
+        if first == mine {
+            return None;
+        }
+        self.settle_direction(mine)
+    }
+
+    #[cold]
+    fn settle_direction(&self, mine: u8) -> Option<&Node> {
+        let settled =
+            self.direction
+                .compare_exchange(UNDECIDED, mine, Ordering::Relaxed, Ordering::Relaxed);
+        match settled {
+            Ok(_) => None,
+            Err(first) if first == mine => None,
+            Err(_) => Some(
+                self.twin
+                    .get_or_init(|| Box::new(Node::new(&self.settings))),
+            ),
+        }
+    }
+
+    // Admission.
+
+    /// Counts passes that nothing limits.
+    #[inline]
+    pub fn pass(&self, now: Timestamp, weight: u32) -> Taken {
+        self.ring.pass(now, weight)
+    }
+
+    /// Takes `weight` passes of the second view if it then holds no more than
+    /// `limit`, in one atomic step.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if there is no room; nothing has changed then.
+    #[inline]
+    pub fn reserve(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
+        self.ring.reserve(
+            now,
+            weight,
+            self.settings.second,
+            limit,
+            Some(&self.borrowed),
+        )
+    }
+
+    /// Whether [`Node::reserve`] would find room; takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] as there.
+    pub fn probe(&self, now: Timestamp, weight: u32, limit: u64) -> Result<(), Full> {
+        self.ring.probe(
+            now,
+            weight,
+            self.settings.second,
+            limit,
+            Some(&self.borrowed),
+        )
+    }
+
+    /// Borrows `weight` passes from the first window to come that has room.
+    ///
+    /// # Errors
+    ///
+    /// [`BorrowRefused`] if none has, within the time limit for borrowing.
+    pub fn borrow(
+        &self,
+        now: Timestamp,
+        weight: u32,
+        limit: u64,
+    ) -> Result<(Loan, Duration), BorrowRefused> {
+        let wait_max = self.settings.borrow_wait_max;
+        self.ring.borrow(
+            now,
+            weight,
+            self.settings.second,
+            limit,
+            wait_max,
+            &self.borrowed,
+        )
+    }
+
+    /// Books a borrowed pass in `window` of the second view, and in the minute
+    /// view at once.
+    pub fn book(&self, now: Timestamp, weight: u32, window: u64) -> Loan {
+        let mut present = self.ring.current(now);
+        present.add(MetricEvent::OccupiedPass, u64::from(weight));
+        self.ring
+            .book(&self.borrowed, window, weight)
+            .counted_in(present.number())
+    }
+
+    /// Gives back what a call held.
+    #[inline]
+    pub fn give_back(&self, hold: Hold) {
+        match hold {
+            Hold::Nothing => {}
+            Hold::Passed(taken) => self.ring.give_back(taken),
+            Hold::Loaned(loan) => {
+                if let Some((number, amount)) = loan.count() {
+                    let counted = self.ring.existing(number);
+                    counted
+                        .iter()
+                        .for_each(|w| w.take_out_occupied(u64::from(amount)));
+                }
+                self.ring.repay(&self.borrowed, loan);
+            }
+        }
+    }
+
+    /// One more call in flight; returns how many there are now.
+    #[inline]
+    pub fn enter(&self) -> u64 {
+        // Relaxed, here and below: the number is compared with nothing but
+        // itself, and every change of it is one atomic step.
+        self.in_flight.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// One more call in flight, if `weight` places are free under `limit`.
+    ///
+    /// # Errors
+    ///
+    /// How many are in flight, if there is no room.
+    #[inline]
+    pub fn try_enter(&self, weight: u32, limit: u64) -> Result<u64, u64> {
+        let room = |in_flight: u64| {
+            (in_flight.saturating_add(u64::from(weight)) <= limit).then_some(in_flight + 1)
+        };
+        self.in_flight
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room)
+            .map(|before| before + 1)
+    }
+
+    /// One call less in flight.
+    #[inline]
+    pub fn leave(&self) {
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    // Reports.
+
+    /// Counts a refusal.
+    #[inline]
+    pub fn block(&self, now: Timestamp, weight: u32) {
+        self.ring
+            .current(now)
+            .add(MetricEvent::Block, u64::from(weight));
+    }
+
+    /// Counts a call that was given up.
+    pub fn cancelled(&self, now: Timestamp, weight: u32) {
+        self.ring
+            .current(now)
+            .add(MetricEvent::Cancelled, u64::from(weight));
+    }
+
+    /// Counts a call that has ended after `rt`.
+    #[inline]
+    pub fn complete(&self, now: Timestamp, weight: u32, rt: Duration, failed: bool) {
+        let mut window = self.ring.current(now);
+        window.add(MetricEvent::Success, u64::from(weight));
+        window.add_rt(u64::try_from(rt.as_nanos()).unwrap_or(u64::MAX));
+        if failed {
+            window.add(MetricEvent::Exception, u64::from(weight));
+        }
+    }
+
+    /// Notes how many calls were in flight when one arrived.
+    #[inline]
+    pub fn note_concurrency(&self, now: Timestamp, in_flight: u64) {
+        self.ring.current(now).note_concurrency(in_flight);
+    }
+
+    // Reading.
+
+    /// Calls in flight.
+    #[inline]
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Passes in the second view.
+    pub fn passes_in_second(&self, now: Timestamp) -> u64 {
+        self.ring
+            .passes_in(now, self.settings.second, Some(&self.borrowed))
+    }
+
+    /// Passes in the calendar second before the one of `now`, those admitted on
+    /// loan in it included.
+    pub fn passes_in_previous_second(&self, now: Timestamp) -> u64 {
+        let Some(previous) = now.as_secs().checked_sub(1) else {
+            return 0;
+        };
+        let figures = self.figures(
+            now,
+            Seconds {
+                first: previous,
+                last: previous,
+            },
+        );
+        figures.pass + figures.occupied_pass
+    }
+
+    /// All figures at `now`.
+    pub fn snapshot(&self, now: Timestamp) -> NodeSnapshot {
+        self.raw(now).snapshot(&self.settings)
+    }
+
+    /// The inbound calls' part of all figures at `now`, if there were any.
+    pub fn inbound(&self, now: Timestamp) -> Option<RawFigures> {
+        let twin = self.twin.get().map(|twin| twin.own_raw(now));
+        match (self.direction.load(Ordering::Relaxed), twin) {
+            (INBOUND, None) => Some(self.own_raw(now)),
+            (INBOUND, Some(outbound)) => Some(self.own_raw(now).without(&outbound)),
+            (_, twin) => twin,
+        }
+    }
+
+    fn raw(&self, now: Timestamp) -> RawFigures {
+        let mut raw = self.own_raw(now);
+        if let Some(twin) = self.twin.get() {
+            // Calls of a twin are in this node's counts already.
+            let twin = twin.own_raw(now);
+            raw.second.rt_min_ns = least(raw.second.rt_min_ns, twin.second.rt_min_ns);
+        }
+        raw
+    }
+
+    fn own_raw(&self, now: Timestamp) -> RawFigures {
+        let head = self.ring.current(now).number();
+        let span = self.settings.second;
+        let second = self.sum(span.first(head, 0)..=head);
+        let secs = now.as_secs();
+        let first = (secs + 1).saturating_sub(MINUTE_SECONDS);
+        let previous = secs.checked_sub(1).map(|s| Seconds { first: s, last: s });
+        RawFigures {
+            second,
+            borrowed: self.borrowed.begun(span, head),
+            minute: self.figures(now, Seconds { first, last: secs }),
+            previous: previous.map(|s| self.figures(now, s)).unwrap_or_default(),
+            in_flight: self.in_flight(),
+            waiting: self.borrowed.waiting(span, head),
+        }
+    }
+
+    fn figures(&self, now: Timestamp, seconds: Seconds) -> Figures {
+        let head = self.ring.current(now).number();
+        let per_second = SECOND_NS / self.settings.box_ns;
+        let first = seconds.first * per_second;
+        let last = ((seconds.last + 1) * per_second - 1).min(head);
+        if first > last {
+            Figures::default()
+        } else {
+            self.sum(first..=last)
+        }
+    }
+
+    fn sum(&self, boxes: std::ops::RangeInclusive<u64>) -> Figures {
+        let mut total = Figures::default();
+        for window in boxes.filter_map(|number| self.ring.existing(number)) {
+            total.add(&Figures {
+                pass: window.get(MetricEvent::Pass),
+                block: window.get(MetricEvent::Block),
+                success: window.get(MetricEvent::Success),
+                exception: window.get(MetricEvent::Exception),
+                rt_ns: window.get(MetricEvent::ResponseTime),
+                occupied_pass: window.get(MetricEvent::OccupiedPass),
+                cancelled: window.get(MetricEvent::Cancelled),
+                rt_min_ns: window.bucket().rt_min_ns(window.lap()),
+                concurrency_max: window.bucket().concurrency_max(window.lap()),
+            });
+        }
+        total
+    }
+}
+
+struct Seconds {
+    first: u64,
+    last: u64,
+}
+
+/// Sums over some windows.
+#[derive(Clone, Copy, Debug, Default)]
+struct Figures {
+    pass: u64,
+    block: u64,
+    success: u64,
+    exception: u64,
+    rt_ns: u64,
+    occupied_pass: u64,
+    cancelled: u64,
+    rt_min_ns: Option<u64>,
+    concurrency_max: u64,
+}
+
+impl Figures {
+    fn add(&mut self, other: &Figures) {
+        self.pass += other.pass;
+        self.block += other.block;
+        self.success += other.success;
+        self.exception += other.exception;
+        self.rt_ns = self.rt_ns.saturating_add(other.rt_ns);
+        self.occupied_pass += other.occupied_pass;
+        self.cancelled += other.cancelled;
+        self.rt_min_ns = least(self.rt_min_ns, other.rt_min_ns);
+        self.concurrency_max = self.concurrency_max.max(other.concurrency_max);
+    }
+
+    fn without(&self, part: &Figures) -> Figures {
+        Figures {
+            pass: self.pass.saturating_sub(part.pass),
+            block: self.block.saturating_sub(part.block),
+            success: self.success.saturating_sub(part.success),
+            exception: self.exception.saturating_sub(part.exception),
+            rt_ns: self.rt_ns.saturating_sub(part.rt_ns),
+            occupied_pass: self.occupied_pass.saturating_sub(part.occupied_pass),
+            cancelled: self.cancelled.saturating_sub(part.cancelled),
+            ..*self
+        }
+    }
+}
+
+fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    [a, b].into_iter().flatten().min()
+}
+
+/// The sums of one node, or of several: what a [`NodeSnapshot`] is made of.
+#[derive(Clone, Debug, Default)]
+pub struct RawFigures {
+    second: Figures,
+    borrowed: u64,
+    minute: Figures,
+    previous: Figures,
+    in_flight: u64,
+    waiting: u64,
+}
+
+impl RawFigures {
+    /// Adds the figures of another node.
+    pub fn add(&mut self, other: &RawFigures) {
+        self.second.add(&other.second);
+        self.minute.add(&other.minute);
+        self.previous.add(&other.previous);
+        self.borrowed += other.borrowed;
+        self.in_flight += other.in_flight;
+        self.waiting += other.waiting;
+    }
+
+    fn without(&self, part: &RawFigures) -> RawFigures {
+        RawFigures {
+            second: self.second.without(&part.second),
+            minute: self.minute.without(&part.minute),
+            previous: self.previous.without(&part.previous),
+            borrowed: self.borrowed.saturating_sub(part.borrowed),
+            in_flight: self.in_flight.saturating_sub(part.in_flight),
+            waiting: self.waiting.saturating_sub(part.waiting),
+        }
+    }
+
+    /// The figures as people and dashboards read them.
+    pub fn snapshot(&self, settings: &NodeSettings) -> NodeSnapshot {
+        let secs = settings.second_interval.as_secs_f64();
+        let RawFigures {
+            second,
+            minute,
+            previous,
+            ..
+        } = self;
+        NodeSnapshot {
+            pass_qps: (second.pass + self.borrowed) as f64 / secs,
+            block_qps: second.block as f64 / secs,
+            success_qps: second.success as f64 / secs,
+            exception_qps: second.exception as f64 / secs,
+            cancelled_qps: second.cancelled as f64 / secs,
+            avg_rt: second
+                .rt_ns
+                .checked_div(second.success)
+                .map_or(Duration::ZERO, Duration::from_nanos),
+            min_rt: second.rt_min_ns.map_or(settings.rt_seed, |ns| {
+                Duration::from_nanos(ns).min(settings.rt_seed)
+            }),
+            max_concurrency: second.concurrency_max,
+            total_pass: minute.pass + minute.occupied_pass,
+            total_block: minute.block,
+            total_success: minute.success,
+            total_exception: minute.exception,
+            total_occupied_pass: minute.occupied_pass,
+            total_cancelled: minute.cancelled,
+            previous_pass: previous.pass + previous.occupied_pass,
+            previous_block: previous.block,
+            in_flight: self.in_flight,
+            waiting: self.waiting,
+        }
+    }
+}
+
+/// What a node shows at one moment. Counts are in weights.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeSnapshot {
+    /// Passes per second over the second view, borrowed ones included as soon
+    /// as their window has begun.
+    pub pass_qps: f64,
+    /// Refusals per second over the second view.
+    pub block_qps: f64,
+    /// Calls ended per second over the second view, failed ones included.
+    pub success_qps: f64,
+    /// Calls failed per second over the second view.
+    pub exception_qps: f64,
+    /// Calls given up per second over the second view.
+    pub cancelled_qps: f64,
+    /// Mean response time over the second view: sum of times by sum of weights
+    /// ended; zero if none ended.
+    pub avg_rt: Duration,
+    /// Least response time over the second view; the engine's largest one if
+    /// none was measured.
+    pub min_rt: Duration,
+    /// The most calls in flight that a call of the second view has met, itself
+    /// included.
+    pub max_concurrency: u64,
+    /// Passes of the last 60 seconds.
+    pub total_pass: u64,
+    /// Refusals of the last 60 seconds.
+    pub total_block: u64,
+    /// Calls ended in the last 60 seconds.
+    pub total_success: u64,
+    /// Calls failed in the last 60 seconds.
+    pub total_exception: u64,
+    /// Of the passes of the last 60 seconds, those admitted on loan.
+    pub total_occupied_pass: u64,
+    /// Calls given up in the last 60 seconds.
+    pub total_cancelled: u64,
+    /// Passes of the calendar second before this one.
+    pub previous_pass: u64,
+    /// Refusals of the calendar second before this one.
+    pub previous_block: u64,
+    /// Calls in flight, those that wait included.
+    pub in_flight: u64,
+    /// Passes borrowed from windows that have not begun.
+    pub waiting: u64,
+}
+
+impl NodeSnapshot {
+    /// Calls of the last 60 seconds, passed or refused.
+    pub fn total_request(&self) -> u64 {
+        self.total_pass + self.total_block
+    }
+}
+
+fn greatest_common_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 {
+        a
+    } else {
+        greatest_common_divisor(b, a % b)
+    }
+}

@@ -1,0 +1,183 @@
+//! How something new comes into force while calls run.
+//!
+//! A [`Published`] value is replaced by one pointer store, followed by a store
+//! of its generation number. A [`Derived`] value is what a reader makes out of
+//! it for itself (the chain of one resource, made out of the plan): it carries
+//! the generation it was made from, and is made anew when that is no longer the
+//! newest. Hence:
+//!
+//! * a reader uses one derived value for the whole of its call, so it sees one
+//!   generation, never a mixture;
+//! * after [`Published::publish`] has returned, every reader that starts anew
+//!   sees that generation or a later one;
+//! * a derived value never goes back: an old one that is finished late does not
+//!   replace a newer one.
+//!
+//! The pointer cell itself is `arc-swap` in real builds. A model checker cannot
+//! see into that crate, so under `--cfg loom` the cell is a mutex around an
+//! `Arc`: the models prove the protocol of generations on top of a cell that
+//! loads and stores whole pointers, which is what `arc-swap` promises.
+
+use std::sync::Arc;
+
+use crate::sync::{AtomicU64, Ordering};
+use cell::Cell;
+
+/// A value in force, with its generation.
+#[derive(Debug)]
+pub struct Published<T> {
+    generation: AtomicU64,
+    value: Cell<(u64, Arc<T>)>,
+}
+
+impl<T> Published<T> {
+    /// `value` in force as generation 1.
+    pub fn new(value: T) -> Self {
+        Published {
+            generation: AtomicU64::new(1),
+            value: Cell::new((1, Arc::new(value))),
+        }
+    }
+
+    /// The generation in force, or the one before it while a new value is just
+    /// being put in place.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        // Acquire: who sees the number finds the value of it, or a newer one.
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// The value in force and its generation.
+    pub fn load(&self) -> (u64, Arc<T>) {
+        let current = self.value.load_full();
+        (current.0, Arc::clone(&current.1))
+    }
+
+    /// Puts `value` in force and returns its generation. Callers must take
+    /// turns (an engine holds its lock for loading).
+    pub fn publish(&self, value: T) -> u64 {
+        let next = self.generation.load(Ordering::Acquire) + 1;
+        self.value.store((next, Arc::new(value)));
+        self.generation.store(next, Ordering::Release);
+        next
+    }
+}
+
+/// A value made from a [`Published`] one, renewed when that has moved on.
+#[derive(Debug)]
+pub struct Derived<T> {
+    value: Cell<(u64, T)>,
+}
+
+impl<T> Derived<T> {
+    /// `initial` stands in until the first use; it is of generation 0, which
+    /// no published value has.
+    pub fn new(initial: T) -> Self {
+        Derived {
+            value: Cell::new((0, initial)),
+        }
+    }
+
+    /// Lends the value for the generation in force to `use_it`, making it with
+    /// `make` first if the one at hand is older. No reference count is touched
+    /// unless it has to be made.
+    #[inline]
+    pub fn with<P, R>(
+        &self,
+        source: &Published<P>,
+        make: impl FnOnce(&P) -> T,
+        use_it: impl FnOnce(&T) -> R,
+    ) -> R {
+        let wanted = source.generation();
+        let current = self.value.load();
+        if current.0 >= wanted {
+            return use_it(&current.1);
+        }
+        drop(current);
+        let made = self.renew(source, make);
+        use_it(&made.1)
+    }
+
+    #[cold]
+    fn renew<P>(&self, source: &Published<P>, make: impl FnOnce(&P) -> T) -> Arc<(u64, T)> {
+        let (generation, value) = source.load();
+        let made = Arc::new((generation, make(&value)));
+        self.value.store_if(made, |old, new| old.0 < new.0)
+    }
+}
+
+#[cfg(not(loom))]
+mod cell {
+    use arc_swap::{ArcSwap, Guard};
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    pub(super) struct Cell<T>(ArcSwap<T>);
+
+    impl<T> Cell<T> {
+        pub(super) fn new(value: T) -> Self {
+            Cell(ArcSwap::from_pointee(value))
+        }
+
+        #[inline]
+        pub(super) fn load(&self) -> Guard<Arc<T>> {
+            self.0.load()
+        }
+
+        pub(super) fn load_full(&self) -> Arc<T> {
+            self.0.load_full()
+        }
+
+        pub(super) fn store(&self, value: T) {
+            self.0.store(Arc::new(value));
+        }
+
+        /// Stores `value` if `newer(old, value)`; returns what is then in place.
+        pub(super) fn store_if(&self, value: Arc<T>, newer: impl Fn(&T, &T) -> bool) -> Arc<T> {
+            let kept = |old: &Arc<T>| {
+                if newer(old, &value) {
+                    Arc::clone(&value)
+                } else {
+                    Arc::clone(old)
+                }
+            };
+            self.0.rcu(kept);
+            self.0.load_full()
+        }
+    }
+}
+
+#[cfg(loom)]
+mod cell {
+    use loom::sync::Mutex;
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    pub(super) struct Cell<T>(Mutex<Arc<T>>);
+
+    impl<T> Cell<T> {
+        pub(super) fn new(value: T) -> Self {
+            Cell(Mutex::new(Arc::new(value)))
+        }
+
+        pub(super) fn load(&self) -> Arc<T> {
+            self.load_full()
+        }
+
+        pub(super) fn load_full(&self) -> Arc<T> {
+            Arc::clone(&self.0.lock().expect("no model panics while it holds this"))
+        }
+
+        pub(super) fn store(&self, value: T) {
+            *self.0.lock().expect("no model panics while it holds this") = Arc::new(value);
+        }
+
+        pub(super) fn store_if(&self, value: Arc<T>, newer: impl Fn(&T, &T) -> bool) -> Arc<T> {
+            let mut place = self.0.lock().expect("no model panics while it holds this");
+            if newer(&place, &value) {
+                *place = value;
+            }
+            Arc::clone(&place)
+        }
+    }
+}
