@@ -1,1 +1,51 @@
-//! Placeholder.
+//! What Flowgate's rules say and how they decide: one folder per kind, and
+//! what all kinds share.
+//!
+//! ```text
+//! document   text → JSON with places → fields → checked rules; faults, report
+//! field      one definition per field: reading, errors, descriptions
+//! kind       RuleKind: what a kind has to say of itself
+//! table      RuleTable: the rules of one kind in force, and their live state
+//! set        RuleSet: one table per kind, loaded as a whole or not at all
+//! flow       flow rules
+//! degrade    circuit breakers
+//! ```
+//!
+//! Rules come from JSON as Alibaba Sentinel writes it, or are built in code;
+//! both are checked alike. A document with a fault is refused whole, all
+//! faults listed by path and position, and changes nothing:
+//!
+//! ```
+//! use flowgate_rules::{OnInvalid, RuleSet, Settings};
+//!
+//! let text = r#"{
+//!   "flow": [{"resource": "orders", "count": 20, "controlBehavior": 2, "maxQueueingTimeMs": -5}]
+//! }"#;
+//! let error = RuleSet::default()
+//!     .with_document(text, &Settings::default(), OnInvalid::Refuse)
+//!     .unwrap_err();
+//! assert_eq!(
+//!     error.to_string(),
+//!     "flow[0].maxQueueingTimeMs: -5 is negative; give milliseconds, 0 means do not wait \
+//!      (line 2, column 91)"
+//! );
+//! ```
+
+pub mod degrade;
+pub mod document;
+pub mod field;
+pub mod flow;
+mod kind;
+mod set;
+mod settings;
+mod table;
+
+pub use degrade::{BreakerState, BreakerStrategy, CircuitState, Degrade, DegradeRule};
+pub use document::{
+    Duplicate, Fault, Fields, KindReport, LoadReport, OnInvalid, Place, Remark, RuleError, Warning,
+};
+pub use flow::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy};
+pub use kind::{KindSpec, RuleKind};
+pub use set::{RuleSet, TableOf};
+pub use settings::Settings;
+pub use table::{RuleEntry, RuleTable};

@@ -1,0 +1,406 @@
+//! One rule as it is read: typed getters for its fields, and the list of what
+//! is wrong with it.
+//!
+//! Reading never stops at the first fault. A getter records it and answers
+//! `None`, as for an absent field, so that the rest of the rule is read and
+//! checked too. A second fault about the same field would be its echo and is
+//! dropped.
+
+use crate::field::{self, Choice, FieldKind, FieldSpec, Mode, Spelling};
+
+use super::fault::{Fault, Place, Remark, Warning};
+use super::json::{Member, Shape, Value, shorten};
+
+/// Fields that Sentinel's dashboard, or Sentinel's cluster mode, puts into
+/// rules and that decide nothing here.
+const DASHBOARD: &[&str] = &[
+    "app",
+    "ip",
+    "port",
+    "gmtCreate",
+    "gmtModified",
+    "clusterConfig",
+];
+
+const CLUSTER_MODE: &str = "clusterMode";
+
+/// A rule on its way from JSON, or a rule built in code that is checked.
+#[derive(Debug)]
+pub struct Fields<'a> {
+    kind: &'static str,
+    position: usize,
+    specs: &'static [FieldSpec],
+    spellings: &'static [Spelling],
+    members: Vec<Member<'a>>,
+    place: Option<Place>,
+    faulty: Vec<&'static str>,
+    found: Found,
+}
+
+/// What was found in one rule.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) warnings: Vec<Warning>,
+    /// Dashboard fields that it had.
+    pub(crate) dashboard: Vec<&'static str>,
+    /// Whether it had a field that only Sentinel's own rules have.
+    pub(crate) is_sentinels: bool,
+    /// The fault to report if no rule of the document shows its dialect.
+    pub(crate) ambiguous: Option<Fault>,
+}
+
+impl<'a> Fields<'a> {
+    /// A rule built in code: nothing to read, only to check.
+    pub(crate) fn of_code(kind: &'static str, position: usize) -> Self {
+        Self {
+            kind,
+            position,
+            specs: &[],
+            spellings: &[],
+            members: Vec::new(),
+            place: None,
+            faulty: Vec::new(),
+            found: Found::default(),
+        }
+    }
+
+    /// The object `value` at `position` of the list `kind`. Keys are checked
+    /// here: unknown ones and repeated ones are faults.
+    pub(crate) fn of_object(
+        kind: &'static str,
+        position: usize,
+        specs: &'static [FieldSpec],
+        spellings: &'static [Spelling],
+        value: Value<'a>,
+    ) -> Result<Self, Fault> {
+        let mut fields = Self {
+            specs,
+            spellings,
+            place: Some(value.place()),
+            ..Self::of_code(kind, position)
+        };
+        let whole = |message: String| Fault {
+            path: format!("{kind}[{position}]"),
+            place: Some(value.place()),
+            message,
+        };
+        if value.shape() != Shape::Object {
+            return Err(whole(format!(
+                "{} is not a rule; write an object {{\"resource\": ..., ...}}",
+                value.shown()
+            )));
+        }
+        fields.members = value.members().map_err(whole)?;
+        fields.check_keys();
+        Ok(fields)
+    }
+
+    /// Records that `field` is wrong, as "what was found; what would do".
+    pub fn fault(&mut self, field: &'static str, message: impl Into<String>) {
+        if self.faulty.contains(&field) {
+            return;
+        }
+        self.faulty.push(field);
+        let remark = self.remark(field, message.into());
+        self.found.faults.push(remark);
+    }
+
+    /// Records that `field` is odd; the rule loads all the same.
+    pub fn warn(&mut self, field: &'static str, message: impl Into<String>) {
+        let remark = self.remark(field, message.into());
+        self.found.warnings.push(remark);
+    }
+
+    /// Records that `field` means something else in sentinel-golang, which is
+    /// a fault if nothing else in the document tells whose rules these are.
+    pub fn ambiguous(&mut self, field: &'static str, message: impl Into<String>) {
+        let remark = self.remark(field, message.into());
+        self.found.ambiguous.get_or_insert(remark);
+    }
+
+    /// Whether the field was given, and not as `null`.
+    #[must_use]
+    pub fn has(&self, field: &str) -> bool {
+        self.value(field).is_some()
+    }
+
+    /// Whether the field was given as a number.
+    #[must_use]
+    pub fn has_number(&self, field: &str) -> bool {
+        self.value(field)
+            .is_some_and(|value| value.shape() == Shape::Number)
+    }
+
+    /// A text.
+    pub fn text(&mut self, field: &'static str) -> Option<String> {
+        let value = self.value(field)?;
+        if value.shape() != Shape::Text {
+            return self.wrong(field, value, "is not text");
+        }
+        match value.string() {
+            Ok(text) => Some(text.into_owned()),
+            Err(error) => {
+                self.fault(field, format!("{error}; write valid Unicode text"));
+                None
+            }
+        }
+    }
+
+    /// A rule's id: text, or a whole number, which becomes its digits. Blank
+    /// is none.
+    pub fn id(&mut self, field: &'static str) -> Option<String> {
+        let value = self.value(field)?;
+        let id = match value.shape() {
+            Shape::Number => self.whole(field)?.to_string(),
+            Shape::Text => self.text(field)?,
+            _ => return self.wrong(field, value, "is neither text nor a number"),
+        };
+        (!id.trim().is_empty()).then_some(id)
+    }
+
+    /// A finite number.
+    pub fn number(&mut self, field: &'static str) -> Option<f64> {
+        let value = self.value(field)?;
+        let number = self.numeric(field, value)?;
+        if number.is_finite() {
+            Some(number)
+        } else {
+            self.wrong(field, value, "is too large for a number")
+        }
+    }
+
+    /// A whole number. One that does not fit is a fault only if the rule
+    /// `used` it; else it counts as absent, and a warning says so.
+    pub fn u32(&mut self, field: &'static str, used: bool) -> Option<u32> {
+        self.bounded(field, used, u64::from(u32::MAX))
+            .and_then(|number| u32::try_from(number).ok())
+    }
+
+    /// As [`u32`](Self::u32), with twice the bits.
+    pub fn u64(&mut self, field: &'static str, used: bool) -> Option<u64> {
+        self.bounded(field, used, u64::MAX)
+    }
+
+    /// `true` or `false`.
+    pub fn flag(&mut self, field: &'static str) -> Option<bool> {
+        let value = self.value(field)?;
+        match value.text() {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => {
+                let shown = value.shown();
+                self.fault(
+                    field,
+                    format!("{shown} is not true or false; write one of them"),
+                );
+                None
+            }
+        }
+    }
+
+    /// A mode, by number or name.
+    pub fn mode<M: Mode>(&mut self, field: &'static str) -> Option<M> {
+        let number = self.mode_number(field)?;
+        let mode = usize::try_from(number)
+            .ok()
+            .and_then(|index| M::ALL.get(index));
+        if mode.is_none() {
+            self.fault_unknown_mode(field, &number.to_string());
+        }
+        mode.copied()
+    }
+
+    /// The number of a mode; a name becomes its number. Numbers that have no
+    /// mode come through.
+    pub fn mode_number(&mut self, field: &'static str) -> Option<i128> {
+        let value = self.value(field)?;
+        match value.shape() {
+            Shape::Number => self.whole(field),
+            Shape::Text => {
+                let name = self.text(field)?;
+                let index = field::choice_named(self.choices(field), &name);
+                if index.is_none() {
+                    self.fault_unknown_mode(field, value.shown().as_str());
+                }
+                index.and_then(|index| i128::try_from(index).ok())
+            }
+            _ => {
+                self.fault_unknown_mode(field, value.shown().as_str());
+                None
+            }
+        }
+    }
+
+    /// Records that `shown` is no mode of `field`, and lists those that are.
+    pub fn fault_unknown_mode(&mut self, field: &'static str, shown: &str) {
+        let known = field::choices_text(self.choices(field));
+        self.fault(field, format!("{shown} is not known; write {known}"));
+    }
+
+    /// All that was found.
+    pub(crate) fn finish(self) -> Found {
+        self.found
+    }
+
+    fn bounded(&mut self, field: &'static str, used: bool, max: u64) -> Option<u64> {
+        let number = self.whole(field)?;
+        if let Some(fits) = u64::try_from(number).ok().filter(|fits| *fits <= max) {
+            return Some(fits);
+        }
+        let found = if number < 0 {
+            format!("{number} is negative")
+        } else {
+            format!("{number} is above {max}")
+        };
+        if used {
+            self.fault(field, self.with_advice(field, &found));
+        } else {
+            self.warn(field, format!("{found}, but this rule does not use it"));
+        }
+        None
+    }
+
+    /// A whole number of any size up to what `f64` and `i128` can say.
+    fn whole(&mut self, field: &'static str) -> Option<i128> {
+        let value = self.value(field)?;
+        if let Ok(number) = value.text().parse::<i128>() {
+            return Some(number);
+        }
+        let number = self.numeric(field, value)?;
+        // 2^96: far above all that a field takes, far below the end of i128.
+        if number.abs() > 2_f64.powi(96) {
+            return self.wrong(field, value, "is too large");
+        }
+        if number.fract() != 0.0 {
+            return self.wrong(field, value, "is not a whole number");
+        }
+        // Whole and in range, so the cast is exact.
+        Some(number as i128)
+    }
+
+    fn numeric(&mut self, field: &'static str, value: Value<'a>) -> Option<f64> {
+        match (value.shape(), value.text().parse::<f64>()) {
+            (Shape::Number, Ok(number)) => Some(number),
+            (Shape::Text, _) if is_number_in_quotes(value) => {
+                let bare = value.text().trim_matches('"').trim();
+                let message = format!("{} is text; write {bare} without quotes", value.shown());
+                self.fault(field, message);
+                None
+            }
+            _ => self.wrong(field, value, "is not a number"),
+        }
+    }
+
+    fn wrong<T>(&mut self, field: &'static str, value: Value<'a>, what: &str) -> Option<T> {
+        let found = format!("{} {what}", value.shown());
+        self.fault(field, self.with_advice(field, &found));
+        None
+    }
+
+    fn with_advice(&self, field: &str, found: &str) -> String {
+        match self.spec(field).map_or("", |spec| spec.advice) {
+            "" => found.to_owned(),
+            advice => format!("{found}; {advice}"),
+        }
+    }
+
+    fn choices(&self, field: &str) -> &'static [Choice] {
+        match self.spec(field).map(|spec| spec.kind) {
+            Some(FieldKind::Mode(choices)) => choices,
+            _ => &[],
+        }
+    }
+
+    fn spec(&self, field: &str) -> Option<&'static FieldSpec> {
+        self.specs.iter().find(|spec| spec.name == field)
+    }
+
+    /// The value of a field; `null` is how Sentinel's dashboard writes absent.
+    fn value(&self, field: &str) -> Option<Value<'a>> {
+        self.members
+            .iter()
+            .find(|member| member.key == field)
+            .map(|member| member.value)
+            .filter(|value| value.shape() != Shape::Null)
+    }
+
+    fn remark(&self, field: &str, message: String) -> Remark {
+        let member = self.members.iter().find(|member| member.key == field);
+        Remark {
+            path: format!("{}[{}].{field}", self.kind, self.position),
+            place: member.map(|member| member.value.place()).or(self.place),
+            message,
+        }
+    }
+
+    fn check_keys(&mut self) {
+        for index in 0..self.members.len() {
+            let member = &self.members[index];
+            let key = &*member.key;
+            let value = member.value;
+            if self.members[..index]
+                .iter()
+                .any(|earlier| earlier.key == key)
+            {
+                self.fault_key(index, "given twice; keep one".to_owned());
+            } else if let Some(spec) = self.spec(key) {
+                self.found.is_sentinels |= !spec.shared && value.shape() != Shape::Null;
+            } else if key == CLUSTER_MODE {
+                self.found.is_sentinels = true;
+                if self.flag(CLUSTER_MODE) == Some(true) {
+                    self.warn(
+                        CLUSTER_MODE,
+                        "no cluster here; the rule limits this process alone",
+                    );
+                }
+            } else if let Some(name) = DASHBOARD.iter().find(|name| **name == key) {
+                self.found.is_sentinels = true;
+                if value.shape() != Shape::Null {
+                    self.found.dashboard.push(name);
+                }
+            } else {
+                let message = self.unknown(key);
+                self.fault_key(index, message);
+            }
+        }
+    }
+
+    fn unknown(&self, key: &str) -> String {
+        let theirs = self
+            .spellings
+            .iter()
+            .find(|spelling| spelling.theirs == key);
+        if let Some(spelling) = theirs {
+            return format!("this is sentinel-golang's field; here {}", spelling.ours);
+        }
+        let names = || self.specs.iter().map(|spec| spec.name);
+        match field::similar(key, names()) {
+            Some(name) => format!("unknown field; did you mean `{name}`?"),
+            None => format!(
+                "unknown field; a {} rule has {}",
+                self.kind,
+                names().collect::<Vec<_>>().join(", ")
+            ),
+        }
+    }
+
+    fn fault_key(&mut self, index: usize, message: String) {
+        let member = &self.members[index];
+        let key = shorten(&member.key.escape_debug().to_string());
+        self.found.faults.push(Fault {
+            path: format!("{}[{}].{key}", self.kind, self.position),
+            place: Some(member.key_place),
+            message,
+        });
+    }
+}
+
+fn is_number_in_quotes(value: Value<'_>) -> bool {
+    value
+        .text()
+        .trim_matches('"')
+        .trim()
+        .parse::<f64>()
+        .is_ok_and(f64::is_finite)
+}

@@ -1,0 +1,319 @@
+//! Queueing at an even pace (leaky bucket): each call is given the moment at
+//! which it may go.
+//!
+//! The state is one word: the release time of the last call in line. A call of
+//! cost `c` (the time it takes up in the line, see [`super::rate`]) that comes
+//! at `now`
+//!
+//! * passes at once if `last + c ≤ now`, and then `last = now`;
+//! * else is released at `last + c`, and waits until then, if that is not
+//!   longer than the longest wait allowed;
+//! * else is refused, and nothing has changed.
+//!
+//! One compare-and-swap decides, so no two calls get the same place. The first
+//! call of an unused pacer passes at once whatever it costs.
+//!
+//! **Giving back.** A call that is refused by a later rule, or given up while
+//! it waits, returns its place. The last in line takes the word back to where
+//! it was. Anybody else leaves a *hole*: nobody else is re-timed, and a
+//! newcomer that costs no more may take the hole, and with it its release time.
+//! Holes are few and short-lived: [`HOLES_MAX`] are remembered, those whose
+//! time has come are forgotten. Forgetting one loses a place and never admits
+//! anybody twice.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use flowgate_core::Timestamp;
+
+/// How many places given back from the middle of the line are remembered.
+pub const HOLES_MAX: usize = 8;
+
+const NEVER: u64 = u64::MAX;
+
+/// The line of one pacing rule for one resource.
+#[derive(Debug)]
+pub struct Pacer {
+    /// Release time of the last in line, in nanoseconds since the epoch.
+    last_ns: AtomicU64,
+    hole_count: AtomicU64,
+    holes: [Hole; HOLES_MAX],
+}
+
+/// A place in the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Place {
+    /// When the call may go, in nanoseconds since the epoch.
+    pub release_ns: u64,
+    /// What the line's end was before.
+    pub before_ns: u64,
+    /// The time it takes up.
+    pub cost_ns: u64,
+}
+
+/// No place within the longest wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong {
+    /// How long the call would have had to wait, in nanoseconds.
+    pub wait_ns: u64,
+}
+
+#[derive(Debug, Default)]
+struct Hole {
+    /// [`EMPTY`], [`BUSY`], or the release time plus two.
+    state: AtomicU64,
+    cost_ns: AtomicU64,
+}
+
+const EMPTY: u64 = 0;
+const BUSY: u64 = 1;
+const TIME_OFFSET: u64 = 2;
+
+impl Default for Pacer {
+    fn default() -> Self {
+        Pacer {
+            last_ns: AtomicU64::new(NEVER),
+            hole_count: AtomicU64::new(0),
+            holes: Default::default(),
+        }
+    }
+}
+
+impl Pacer {
+    /// A place for a call that costs `cost_ns` and may wait `wait_ns_max`.
+    ///
+    /// # Errors
+    ///
+    /// [`TooLong`] if it would have to wait longer; nothing has changed then.
+    #[inline]
+    pub fn request(
+        &self,
+        now: Timestamp,
+        cost_ns: u64,
+        wait_ns_max: u64,
+    ) -> Result<Place, TooLong> {
+        let now_ns = now.as_nanos();
+        if self.hole_count.load(Ordering::Acquire) != 0
+            && let Some(place) = self.take_hole(now_ns, cost_ns, wait_ns_max)
+        {
+            return Ok(place);
+        }
+        let mut last = self.last_ns.load(Ordering::Acquire);
+        loop {
+            let release_ns = if last == NEVER || last.saturating_add(cost_ns) <= now_ns {
+                now_ns
+            } else {
+                let release_ns = last.saturating_add(cost_ns);
+                let wait_ns = release_ns - now_ns;
+                // The end of time is no release time.
+                if wait_ns > wait_ns_max || release_ns == NEVER {
+                    return Err(TooLong { wait_ns });
+                }
+                release_ns
+            };
+            // AcqRel: holes left before the end of the line moved are seen.
+            match self.last_ns.compare_exchange_weak(
+                last,
+                release_ns,
+                Ordering::AcqRel,
+                Ordering::Acquire,
+            ) {
+                Ok(before_ns) => {
+                    return Ok(Place {
+                        release_ns,
+                        before_ns,
+                        cost_ns,
+                    });
+                }
+                Err(found) => last = found,
+            }
+        }
+    }
+
+    /// Gives a place back, at `now`.
+    pub fn give_back(&self, place: Place, now: Timestamp) {
+        let Place {
+            release_ns,
+            before_ns,
+            ..
+        } = place;
+        let was_last = before_ns != HOLE_TAKEN
+            && self
+                .last_ns
+                .compare_exchange(release_ns, before_ns, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok();
+        if !was_last && release_ns >= now.as_nanos() {
+            self.leave_hole(place, now.as_nanos());
+        }
+    }
+
+    #[cold]
+    fn leave_hole(&self, place: Place, now_ns: u64) {
+        for hole in &self.holes {
+            let state = hole.state.load(Ordering::Acquire);
+            let expired = state >= TIME_OFFSET && state - TIME_OFFSET < now_ns;
+            if state != EMPTY && !expired {
+                continue;
+            }
+            let claim =
+                hole.state
+                    .compare_exchange(state, BUSY, Ordering::AcqRel, Ordering::Acquire);
+            if claim.is_ok() {
+                hole.cost_ns.store(place.cost_ns, Ordering::Relaxed);
+                if state == EMPTY {
+                    self.hole_count.fetch_add(1, Ordering::AcqRel);
+                }
+                // Release: the cost is seen by whoever claims the hole.
+                hole.state.store(
+                    place.release_ns.saturating_add(TIME_OFFSET),
+                    Ordering::Release,
+                );
+                return;
+            }
+        }
+    }
+
+    #[cold]
+    fn take_hole(&self, now_ns: u64, cost_ns: u64, wait_ns_max: u64) -> Option<Place> {
+        self.holes.iter().find_map(|hole| {
+            let state = hole.state.load(Ordering::Acquire);
+            if state < TIME_OFFSET
+                || hole
+                    .state
+                    .compare_exchange(state, BUSY, Ordering::AcqRel, Ordering::Acquire)
+                    .is_err()
+            {
+                return None;
+            }
+            let release_ns = state - TIME_OFFSET;
+            let expired = release_ns < now_ns;
+            let fits = !expired
+                && release_ns - now_ns <= wait_ns_max
+                && cost_ns <= hole.cost_ns.load(Ordering::Relaxed);
+            if !expired && !fits {
+                hole.state.store(state, Ordering::Release);
+                return None;
+            }
+            let hole_cost_ns = hole.cost_ns.load(Ordering::Relaxed);
+            self.hole_count.fetch_sub(1, Ordering::AcqRel);
+            hole.state.store(EMPTY, Ordering::Release);
+            // The whole hole is taken, so the whole hole is given back.
+            fits.then_some(Place {
+                release_ns,
+                before_ns: HOLE_TAKEN,
+                cost_ns: hole_cost_ns,
+            })
+        })
+    }
+}
+
+/// Marks a place that was a hole: it cannot move the end of the line.
+const HOLE_TAKEN: u64 = u64::MAX - 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(ms: u64) -> Timestamp {
+        Timestamp::from_millis(ms)
+    }
+
+    fn releases(places: &[Result<Place, TooLong>]) -> Vec<Option<u64>> {
+        places
+            .iter()
+            .map(|p| p.ok().map(|p| p.release_ns / MS))
+            .collect()
+    }
+
+    // https://github.com/alibaba/Sentinel/commit/c45d64c61
+    #[test]
+    fn b066_a_wait_of_exactly_the_maximum_is_allowed() {
+        let pacer = Pacer::default();
+        let places: Vec<_> = (0..7)
+            .map(|_| pacer.request(at(0), 100 * MS, 500 * MS))
+            .collect();
+        let expected = [
+            Some(0),
+            Some(100),
+            Some(200),
+            Some(300),
+            Some(400),
+            Some(500),
+            None,
+        ];
+        assert_eq!(releases(&places), expected);
+    }
+
+    #[test]
+    fn the_last_in_line_takes_the_line_back_to_where_it_was() {
+        let pacer = Pacer::default();
+        let first = pacer.request(at(5), 100 * MS, 0).unwrap();
+        pacer.give_back(first, at(5));
+        // Unused again: any cost passes at once.
+        let heavy = pacer.request(at(6), 10_000 * MS, 0).unwrap();
+        assert_eq!(heavy.release_ns, 6 * MS);
+    }
+
+    #[test]
+    fn a_place_given_back_in_the_middle_is_taken_by_one_newcomer() {
+        let pacer = Pacer::default();
+        let places: Vec<_> = (0..4)
+            .map(|_| pacer.request(at(0), 100 * MS, 1000 * MS).unwrap())
+            .collect();
+        pacer.give_back(places[2], at(10));
+        let newcomers: Vec<_> = (0..3)
+            .map(|_| pacer.request(at(10), 100 * MS, 1000 * MS))
+            .collect();
+        assert_eq!(releases(&newcomers), [Some(200), Some(400), Some(500)]);
+        // The newcomer in the hole gives up too: the hole is there again.
+        pacer.give_back(newcomers[0].unwrap(), at(20));
+        assert_eq!(
+            releases(&[pacer.request(at(20), 100 * MS, 1000 * MS)]),
+            [Some(200)]
+        );
+    }
+
+    #[test]
+    fn a_hole_fits_only_calls_that_cost_no_more_and_expires_with_its_time() {
+        let pacer = Pacer::default();
+        let places: Vec<_> = (0..4)
+            .map(|_| pacer.request(at(0), 100 * MS, 1000 * MS).unwrap())
+            .collect();
+        pacer.give_back(places[1], at(0));
+        assert_eq!(
+            releases(&[pacer.request(at(0), 200 * MS, 1000 * MS)]),
+            [Some(500)]
+        );
+        assert_eq!(
+            releases(&[pacer.request(at(150), 100 * MS, 1000 * MS)]),
+            [Some(600)]
+        );
+        assert_eq!(pacer.hole_count.load(Ordering::Relaxed), 0);
+    }
+
+    // https://github.com/golang/time/pull/22
+    #[test]
+    fn b077_refused_callers_do_not_push_the_queue_back() {
+        let pacer = Pacer::default();
+        let second = 1000 * MS;
+        assert_eq!(releases(&[pacer.request(at(0), second, second)]), [Some(0)]);
+        assert_eq!(
+            releases(&[pacer.request(at(0), second, second)]),
+            [Some(1000)]
+        );
+        for _ in 0..1000 {
+            assert_eq!(
+                pacer.request(at(0), second, second),
+                Err(TooLong {
+                    wait_ns: 2 * second
+                })
+            );
+        }
+        assert_eq!(
+            releases(&[pacer.request(at(1000), second, second)]),
+            [Some(2000)]
+        );
+    }
+}

@@ -1,0 +1,162 @@
+//! A rate as it was written, in exact arithmetic.
+//!
+//! `count` comes as a decimal number of calls per second. Binary floating point
+//! would make 0.29 per second × 100 s into 28 calls; here the decimal digits
+//! are kept as a fraction of whole numbers.
+
+use std::time::Duration;
+
+const SECOND_NS: u128 = 1_000_000_000;
+
+/// `numerator / denominator` calls per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rate {
+    count: f64,
+    numerator: u128,
+    denominator: u128,
+    /// Cost of weight 1, by far the most frequent one.
+    cost_of_one_ns: u64,
+}
+
+impl Rate {
+    /// The rate of `count` calls per second; anything but a positive finite
+    /// number is no calls at all.
+    pub fn new(count: f64) -> Self {
+        let (numerator, denominator) = fraction(count);
+        let mut rate = Rate {
+            count,
+            numerator,
+            denominator,
+            cost_of_one_ns: 0,
+        };
+        rate.cost_of_one_ns = rate.cost(1);
+        rate
+    }
+
+    /// Calls per second.
+    #[inline]
+    pub fn count(&self) -> f64 {
+        self.count
+    }
+
+    /// Whether nothing passes at this rate.
+    #[inline]
+    pub fn is_zero(&self) -> bool {
+        self.numerator == 0
+    }
+
+    /// The most whole calls in `interval`: `⌊count · interval / 1 s⌋`.
+    pub fn limit_in(&self, interval: Duration) -> u64 {
+        let calls = self
+            .numerator
+            .checked_mul(interval.as_nanos())
+            .map(|product| product / self.denominator / SECOND_NS);
+        calls.map_or(u64::MAX, |calls| u64::try_from(calls).unwrap_or(u64::MAX))
+    }
+
+    /// What a call of `weight` costs when calls are paced: `weight · 1 s /
+    /// count` in nanoseconds, rounded half up, per call.
+    #[inline]
+    pub fn cost_ns(&self, weight: u32) -> u64 {
+        if weight == 1 {
+            self.cost_of_one_ns
+        } else {
+            self.cost(weight)
+        }
+    }
+
+    fn cost(&self, weight: u32) -> u64 {
+        if self.numerator == 0 {
+            return u64::MAX;
+        }
+        let exact = (u128::from(weight) * SECOND_NS)
+            .checked_mul(self.denominator)
+            .and_then(|cost| Some(cost.checked_mul(2)?.checked_add(self.numerator)? / 2))
+            .map(|twice| twice / self.numerator);
+        // What overflows here is longer than the five centuries that a u64 of
+        // nanoseconds holds, or has more digits than a double can tell apart.
+        let rounded = exact.unwrap_or_else(|| cost_at(self.count, weight).into());
+        u64::try_from(rounded).unwrap_or(u64::MAX)
+    }
+}
+
+/// The same cost at a rate that was computed, not written: a double.
+#[inline]
+pub fn cost_at(count: f64, weight: u32) -> u64 {
+    let cost = f64::from(weight) * 1e9 / count;
+    if cost.is_nan() {
+        u64::MAX
+    } else {
+        (cost + 0.5).floor() as u64
+    }
+}
+
+/// The decimal digits of `count` as a fraction. The shortest decimal that reads
+/// back as the same double is what somebody wrote.
+fn fraction(count: f64) -> (u128, u128) {
+    if !count.is_finite() || count <= 0.0 {
+        return (0, 1);
+    }
+    let text = format!("{count}");
+    let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
+    // 38 digits fit; a longer number is huge (no limit worth the name) or tiny.
+    if whole.len() > 30 {
+        return (u128::from(u64::MAX), 1);
+    }
+    let decimals = &decimals[..decimals.len().min(30)];
+    let numerator = format!("{whole}{decimals}").parse().unwrap_or(u128::MAX);
+    (numerator, 10u128.pow(decimals.len() as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_rounded_half_up_per_call() {
+        let table: &[(f64, u32, u64)] = &[
+            (3.0, 1, 333_333_333),
+            (3.0, 2, 666_666_667),
+            (4.4, 1, 227_272_727),
+            (400e6, 1, 3),
+            (400e6, 2, 5),
+            (400e6, 3, 8),
+            (0.2, 1, 5_000_000_000),
+            (1600.0, 1, 625_000),
+            (3e9, 1, 0),
+            (2e9, 1, 1),
+            (1.0 / 86_400.0, 1, 86_400_000_000_000),
+            (0.0, 1, u64::MAX),
+            (1e-300, 1, u64::MAX),
+        ];
+        for &(count, weight, cost) in table {
+            assert_eq!(
+                Rate::new(count).cost_ns(weight),
+                cost,
+                "{weight} at {count}"
+            );
+        }
+    }
+
+    #[test]
+    fn limits_are_exact_for_any_interval() {
+        let table: &[(f64, u64, u64)] = &[
+            (0.29, 100_000, 29),
+            (12.5, 400, 5),
+            (4.0, 400, 1),
+            (5.0, 400, 2),
+            (1.5, 1000, 1),
+            (0.5, 1000, 0),
+            (1e9, 1000, 1_000_000_000),
+            (f64::MAX, 1000, u64::MAX),
+        ];
+        for &(count, ms, limit) in table {
+            let interval = Duration::from_millis(ms);
+            assert_eq!(
+                Rate::new(count).limit_in(interval),
+                limit,
+                "{count} in {ms} ms"
+            );
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What the engine, not a rule, decides.
+
+/// Engine-wide figures that rules are read and run with.
+///
+/// ```
+/// use flowgate_rules::Settings;
+/// let settings = Settings { cold_factor: 5, ..Settings::default() };
+/// assert_eq!(settings.interval_ms, 1000);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How many times slower than `count` a cold warm-up rule starts, at least
+    /// 2. Sentinel's `csp.sentinel.flow.cold.factor`, default 3; a rule's
+    /// `warmUpColdFactor` goes before it.
+    pub cold_factor: u32,
+    /// Length of the second view in milliseconds, default 1000. Decides from
+    /// which `count` on a call can pass at all: `count × interval ≥ 1`.
+    pub interval_ms: u32,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            cold_factor: 3,
+            interval_ms: 1000,
+        }
+    }
+}

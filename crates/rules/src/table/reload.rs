@@ -1,0 +1,217 @@
+//! From one table to the next: which rules are in, what they are called, whose
+//! state lives on.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::{RuleEntry, RuleTable, States};
+use crate::document::{Draft, Duplicate, Fault, KindReport, Loading, Warning};
+use crate::kind::RuleKind;
+
+impl<K: RuleKind> RuleTable<K> {
+    /// The table of `drafts` in succession to this one. Tells `loading` of
+    /// duplicates, of ids given twice, and of what changed.
+    pub(crate) fn replace(
+        &self,
+        drafts: Vec<Draft<K>>,
+        faulty: usize,
+        loading: &mut Loading<'_>,
+    ) -> Self {
+        let given: HashSet<String> = drafts
+            .iter()
+            .filter_map(|draft| K::id(&draft.rule).map(str::to_owned))
+            .collect();
+        let total = drafts.len() + faulty;
+        let mut sorting = Sorting::default();
+        let drafts: Vec<Draft<K>> = drafts
+            .into_iter()
+            .filter_map(|draft| sorting.admit(draft, loading))
+            .collect();
+        let mut report = KindReport {
+            kind: K::NAME,
+            active: drafts.len(),
+            skipped: total - drafts.len() - sorting.duplicates,
+            ..KindReport::default()
+        };
+        let entries = Succession::new(self, given).entries(drafts, &mut report);
+        loading.report.kinds.push(report);
+        Self::index(entries)
+    }
+}
+
+/// Which rules of a list are in: no second of the same content, no second of
+/// the same id.
+struct Sorting<K: RuleKind> {
+    /// Rules let in, with their positions.
+    seen: HashMap<K::Rule, usize>,
+    /// Ids given, with the position of the rule that has it.
+    owners: HashMap<String, usize>,
+    duplicates: usize,
+}
+
+impl<K: RuleKind> Default for Sorting<K> {
+    fn default() -> Self {
+        Self {
+            seen: HashMap::new(),
+            owners: HashMap::new(),
+            duplicates: 0,
+        }
+    }
+}
+
+impl<K: RuleKind> Sorting<K> {
+    fn admit(&mut self, draft: Draft<K>, loading: &mut Loading<'_>) -> Option<Draft<K>> {
+        let position = draft.position;
+        if let Some(fault) = &draft.ambiguous
+            && !loading.is_sentinels
+        {
+            loading.faults.push(fault.clone());
+            return None;
+        }
+        // The same rule once more may bring its id along; another may not.
+        let original = self.seen.get(&draft.rule).copied();
+        if let Some(id) = K::id(&draft.rule) {
+            match self.owners.entry(id.to_owned()) {
+                Entry::Vacant(vacant) => {
+                    vacant.insert(original.unwrap_or(position));
+                }
+                Entry::Occupied(owner) if Some(*owner.get()) == original => {}
+                Entry::Occupied(owner) => {
+                    loading.faults.push(Fault {
+                        path: format!("{}[{position}].id", K::NAME),
+                        place: draft.place,
+                        message: format!(
+                            "{id} is the id of {}[{}] too; give each rule its own, or none",
+                            K::NAME,
+                            owner.get()
+                        ),
+                    });
+                    return None;
+                }
+            }
+        }
+        if let Some(original) = original {
+            self.duplicates += 1;
+            loading.report.duplicates.push(Duplicate {
+                kind: K::NAME,
+                position,
+                original,
+            });
+            loading.warnings.push(Warning {
+                path: format!("{}[{position}]", K::NAME),
+                place: draft.place,
+                message: format!(
+                    "says the same as {}[{original}] and was loaded once; remove one",
+                    K::NAME
+                ),
+            });
+            return None;
+        }
+        self.seen.insert(draft.rule.clone(), position);
+        Some(draft)
+    }
+}
+
+/// Finds for each new rule its predecessor in the old table.
+struct Succession<'t, K: RuleKind> {
+    by_rule: HashMap<&'t K::Rule, usize>,
+    by_id: HashMap<&'t str, usize>,
+    old: &'t RuleTable<K>,
+    /// Ids that rules of the new list were given.
+    given: HashSet<String>,
+    /// How many new rules each resource has so far.
+    ordinals: HashMap<String, usize>,
+}
+
+impl<'t, K: RuleKind> Succession<'t, K> {
+    fn new(old: &'t RuleTable<K>, given: HashSet<String>) -> Self {
+        let entries = || old.entries.iter().enumerate();
+        Self {
+            by_rule: entries()
+                .map(|(index, entry)| (&entry.rule, index))
+                .collect(),
+            by_id: entries()
+                .map(|(index, entry)| (&*entry.id, index))
+                .collect(),
+            old,
+            given,
+            ordinals: HashMap::new(),
+        }
+    }
+
+    fn entries(mut self, drafts: Vec<Draft<K>>, report: &mut KindReport) -> Vec<Arc<RuleEntry<K>>> {
+        let kept: Vec<Option<usize>> = drafts
+            .iter()
+            .map(|draft| self.by_rule.get(&draft.rule).copied())
+            .collect();
+        let mut gone = vec![true; self.old.entries.len()];
+        for index in kept.iter().flatten() {
+            gone[*index] = false;
+        }
+        let mut entries = Vec::with_capacity(drafts.len());
+        for (draft, kept) in drafts.into_iter().zip(kept) {
+            let id = self.id_of(&draft.rule);
+            if let Some(index) = kept {
+                report.kept.push(Arc::clone(&id));
+                entries.push(self.keep(index, draft, id));
+                continue;
+            }
+            match self.by_id.get(&*id) {
+                Some(index) if gone[*index] => {
+                    gone[*index] = false;
+                    report.changed.push(Arc::clone(&id));
+                }
+                _ => report.added.push(Arc::clone(&id)),
+            }
+            entries.push(Arc::new(RuleEntry {
+                rule: draft.rule,
+                id,
+                position: draft.position,
+                pattern: draft.pattern,
+                states: States::<K>::default(),
+            }));
+        }
+        let removed = self.old.entries.iter().zip(gone).filter(|(_, gone)| *gone);
+        report.removed = removed.map(|(entry, _)| Arc::clone(&entry.id)).collect();
+        entries
+    }
+
+    /// The old entry itself if nothing at all is new, else a new one on its
+    /// states.
+    fn keep(&self, index: usize, draft: Draft<K>, id: Arc<str>) -> Arc<RuleEntry<K>> {
+        let old = &self.old.entries[index];
+        let is_same = old.id == id
+            && old.position == draft.position
+            && K::id(&old.rule) == K::id(&draft.rule);
+        if is_same {
+            return Arc::clone(old);
+        }
+        Arc::new(RuleEntry {
+            rule: draft.rule,
+            id,
+            position: draft.position,
+            pattern: draft.pattern,
+            states: Arc::clone(&old.states),
+        })
+    }
+
+    fn id_of(&mut self, rule: &K::Rule) -> Arc<str> {
+        let resource = K::resource(rule);
+        let ordinal = match self.ordinals.get_mut(resource) {
+            Some(ordinal) => ordinal,
+            None => self.ordinals.entry(resource.to_owned()).or_default(),
+        };
+        *ordinal += 1;
+        if let Some(id) = K::id(rule) {
+            return Arc::from(id);
+        }
+        loop {
+            let id = format!("{}/{resource}#{ordinal}", K::NAME);
+            if !self.given.contains(&id) {
+                return Arc::from(id);
+            }
+            *ordinal += 1;
+        }
+    }
+}

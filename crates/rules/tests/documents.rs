@@ -1,0 +1,482 @@
+//! What SEMANTICS 27 to 32 say of documents, line by line.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
+use flowgate_rules::{
+    Duplicate, FlowRule, KindReport, LoadReport, OnInvalid, RuleError, RuleSet, Settings,
+};
+
+type Loaded = Result<(RuleSet, LoadReport), RuleError>;
+
+fn list(text: &str) -> Loaded {
+    RuleSet::default().with_list("flow", text, &Settings::default(), OnInvalid::Refuse)
+}
+
+fn list_skipping(text: &str) -> (RuleSet, LoadReport) {
+    RuleSet::default()
+        .with_list("flow", text, &Settings::default(), OnInvalid::Skip)
+        .unwrap()
+}
+
+fn document(text: &str) -> Loaded {
+    RuleSet::default().with_document(text, &Settings::default(), OnInvalid::Refuse)
+}
+
+fn lines(error: &RuleError) -> Vec<String> {
+    error.faults.iter().map(ToString::to_string).collect()
+}
+
+fn refused(loaded: Loaded) -> Vec<String> {
+    lines(&loaded.unwrap_err())
+}
+
+fn warnings(report: &LoadReport) -> Vec<String> {
+    report.warnings.iter().map(ToString::to_string).collect()
+}
+
+fn ids(set: &RuleSet) -> Vec<&str> {
+    set.flow
+        .entries()
+        .iter()
+        .map(|entry| &**entry.id())
+        .collect()
+}
+
+const FAULTY: &str = r#"{
+  "flow": [
+    {"resource": "a", "count": -1},
+    {"resource": "b", "count": 1},
+    {"resource": "", "count": "2", "grade": 7, "colour": 1},
+    [],
+    {"resource": "c", "cuont": 1, "count": 1e400, "count": 2}
+  ],
+  "degrade": [{"resource": "d", "grade": 1, "count": 1.5}]
+}"#;
+
+#[test]
+fn semantics_27_a_document_with_any_fault_is_refused_whole_and_all_faults_are_listed() {
+    assert_eq!(
+        refused(document(FAULTY)),
+        [
+            "flow[0].count: -1 is negative; give calls per second or at once, 0 means none (line 3, column 32)",
+            "flow[2].resource: missing; give the name of the resource that the rule limits (line 5, column 18)",
+            "flow[2].count: \"2\" is text; write 2 without quotes (line 5, column 31)",
+            "flow[2].grade: 7 is not known; write 0 (concurrency) or 1 (qps) (line 5, column 45)",
+            "flow[2].colour: unknown field; a flow rule has id, resource, limitApp, grade, count, strategy, refResource, controlBehavior, warmUpPeriodSec, warmUpColdFactor, maxQueueingTimeMs, regex (line 5, column 48)",
+            "flow[3]: a list is not a rule; write an object {\"resource\": ..., ...} (line 6, column 5)",
+            "flow[4].cuont: unknown field; did you mean `count`? (line 7, column 23)",
+            "flow[4].count: 1e400 is too large for a number; give calls per second or at once, 0 means none (line 7, column 44)",
+            "flow[4].count: given twice; keep one (line 7, column 51)",
+            "degrade[0].timeWindow: missing; give the seconds that the breaker stays open, at least 1 (line 9, column 15)",
+            "degrade[0].count: 1.5 is no ratio; give a number from 0 to 1 (line 9, column 54)",
+        ]
+    );
+}
+
+#[test]
+fn semantics_27_skip_drops_each_faulty_rule_and_loads_the_rest() {
+    let (set, report) = RuleSet::default()
+        .with_document(FAULTY, &Settings::default(), OnInvalid::Skip)
+        .unwrap();
+    assert_eq!(ids(&set), ["flow/b#1"]);
+    assert_eq!(set.flow.entries()[0].position(), 1);
+    assert_eq!(set.degrade.len(), 0);
+    assert_eq!(report.skipped, document(FAULTY).unwrap_err().faults);
+    assert_eq!(
+        report.kinds,
+        [
+            KindReport {
+                kind: "flow",
+                active: 1,
+                added: vec!["flow/b#1".into()],
+                skipped: 4,
+                ..KindReport::default()
+            },
+            KindReport {
+                kind: "degrade",
+                skipped: 1,
+                ..KindReport::default()
+            }
+        ]
+    );
+}
+
+#[test]
+fn semantics_27_skip_does_not_skip_what_no_rule_is_responsible_for() {
+    let skip =
+        |text: &str| RuleSet::default().with_document(text, &Settings::default(), OnInvalid::Skip);
+    assert_eq!(
+        refused(skip(r#"{"flow": [], "flwo": [{}]}"#)),
+        ["flwo: unknown kind of rules; did you mean `flow`? (line 1, column 14)"]
+    );
+    assert_eq!(
+        refused(skip(r#"{"flow": [}"#)),
+        ["document: expected value; the text has to be valid JSON (line 1, column 11)"]
+    );
+}
+
+#[test]
+fn semantics_28_exact_duplicates_load_once_with_a_warning() {
+    let (set, report) = list(
+        r#"[{"resource": "a", "count": 3},
+ {"resource": "a", "count": 3.0, "limitApp": null, "grade": "qps"},
+ {"resource": "a", "count": 4}]"#,
+    )
+    .unwrap();
+    assert_eq!(ids(&set), ["flow/a#1", "flow/a#2"]);
+    assert_eq!(set.flow.entries()[1].position(), 2);
+    assert_eq!(
+        report.duplicates,
+        [Duplicate {
+            kind: "flow",
+            position: 1,
+            original: 0
+        }]
+    );
+    assert_eq!(
+        warnings(&report),
+        ["flow[1]: says the same as flow[0] and was loaded once; remove one (line 2, column 2)"]
+    );
+}
+
+#[test]
+fn semantics_28_a_key_twice_and_an_id_twice_are_errors() {
+    assert_eq!(
+        refused(list(
+            r#"[{"resource": "a", "count": 3, "r\u0065source": "b"}]"#
+        )),
+        ["flow[0].resource: given twice; keep one (line 1, column 32)"]
+    );
+    assert_eq!(
+        refused(document(r#"{"flow": [], "flow": []}"#)),
+        ["flow: given twice; keep one (line 1, column 14)"]
+    );
+    let twice = r#"[{"id": 7, "resource": "a", "count": 3},
+{"id": "7", "resource": "b", "count": 3}]"#;
+    assert_eq!(
+        refused(list(twice)),
+        [
+            "flow[1].id: 7 is the id of flow[0] too; give each rule its own, or none (line 2, column 1)"
+        ]
+    );
+    let (set, report) = list_skipping(twice);
+    assert_eq!(ids(&set), ["7"]);
+    assert_eq!((report.skipped.len(), report.kinds[0].skipped), (1, 1));
+}
+
+#[test]
+fn semantics_28_a_rule_repeated_with_its_id_is_a_duplicate_not_a_clash() {
+    let rule = r#"{"id": 7, "resource": "a", "count": 3}"#;
+    let (set, report) = list(&format!("[{rule}, {rule}]")).unwrap();
+    assert_eq!(ids(&set), ["7"]);
+    assert_eq!(report.duplicates.len(), 1);
+}
+
+#[test]
+fn semantics_28_bom_and_crlf_are_fine() {
+    let text = "\u{FEFF}[\r\n{\"resource\": \"a\",\r\n\"count\": -3}]";
+    let error = list(text).unwrap_err();
+    assert_eq!(
+        lines(&error),
+        [
+            "flow[0].count: -3 is negative; give calls per second or at once, 0 means none (line 3, column 10)"
+        ]
+    );
+    let place = error.faults[0].place.unwrap();
+    assert_eq!(&text[place.offset..place.offset + place.len], "-3");
+    assert!(list("\u{FEFF}[]").is_ok());
+}
+
+#[test]
+fn semantics_28_utf16_and_an_empty_file_are_errors() {
+    let utf16: Vec<u8> = "[]".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let load = |bytes: &[u8]| {
+        RuleSet::default().with_list("flow", bytes, &Settings::default(), OnInvalid::Skip)
+    };
+    assert_eq!(
+        refused(load(&utf16)),
+        ["flow: the text is UTF-16 (or has zero bytes); save it as UTF-8"]
+    );
+    assert_eq!(
+        refused(load(b" \n")),
+        ["flow: the text is empty; write [] to clear the rules"]
+    );
+    assert_eq!(
+        refused(document("")),
+        ["document: the text is empty; write {\"flow\": []} to clear the rules"]
+    );
+}
+
+#[test]
+fn semantics_28_ten_mebibytes_of_nesting_are_an_error() {
+    let text = "[".repeat(10 << 20);
+    assert_eq!(
+        refused(list(&text)),
+        ["flow: nested more than 32 deep; a list of rules is [{...}, {...}] (line 1, column 33)"]
+    );
+}
+
+#[test]
+fn semantics_29_dashboard_fields_are_accepted_and_mentioned_once() {
+    let entity = |id: u32, resource: &str| {
+        format!(
+            r#"{{"id": {id}, "app": "shop", "ip": "10.0.0.1", "port": 8719, "limitApp": "default",
+                "resource": "{resource}", "grade": 1, "count": 20.0, "strategy": 0, "refResource": null,
+                "controlBehavior": 0, "warmUpPeriodSec": null, "maxQueueingTimeMs": null,
+                "clusterMode": false, "clusterConfig": null, "gmtCreate": 1, "gmtModified": "x"}}"#
+        )
+    };
+    let text = format!("[{}, {}]", entity(1, "a"), entity(2, "b"));
+    let (set, report) = list(&text).unwrap();
+    assert_eq!(ids(&set), ["1", "2"]);
+    assert_eq!(set.flow.entries()[0].rule(), &FlowRule::qps("a", 20.0));
+    assert_eq!(
+        warnings(&report),
+        [
+            "document: fields that decide nothing here were ignored: app, gmtCreate, gmtModified, ip, port"
+        ]
+    );
+}
+
+#[test]
+fn semantics_29_cluster_mode_loads_as_local_with_a_warning() {
+    let (set, report) = list(
+        r#"[{"resource": "a", "count": 1, "clusterMode": true, "clusterConfig": {"flowId": 1}}]"#,
+    )
+    .unwrap();
+    assert_eq!(set.flow.len(), 1);
+    assert_eq!(
+        warnings(&report),
+        [
+            "flow[0].clusterMode: no cluster here; the rule limits this process alone (line 1, column 47)",
+            "document: fields that decide nothing here were ignored: clusterConfig",
+        ]
+    );
+}
+
+#[test]
+fn semantics_29_other_unknown_fields_are_errors_with_a_hint() {
+    for (field, hint) in [
+        (
+            "maxQueueTimeMs",
+            "unknown field; did you mean `maxQueueingTimeMs`?",
+        ),
+        (
+            "control_behavior",
+            "unknown field; did you mean `controlBehavior`?",
+        ),
+        (
+            "threshold",
+            "this is sentinel-golang's field; here write count, calls per second",
+        ),
+        (
+            "statIntervalInMs",
+            "this is sentinel-golang's field; here count is per second, leave it out",
+        ),
+    ] {
+        assert_eq!(
+            refused(list(&format!(
+                r#"[{{"resource": "a", "count": 1, "{field}": 1}}]"#
+            ))),
+            [format!("flow[0].{field}: {hint} (line 1, column 32)")]
+        );
+    }
+}
+
+#[test]
+fn semantics_30_a_missing_kind_stays_and_an_empty_list_clears() {
+    let settings = Settings::default();
+    let (both, _) = document(
+        r#"{"flow": [{"resource": "a", "count": 1}],
+            "degrade": [{"resource": "a", "count": 100, "timeWindow": 1}]}"#,
+    )
+    .unwrap();
+    let (cleared, report) = both
+        .with_document(r#"{"degrade": []}"#, &settings, OnInvalid::Refuse)
+        .unwrap();
+    assert_eq!((cleared.flow.len(), cleared.degrade.len()), (1, 0));
+    assert_eq!(
+        report.kinds,
+        [KindReport {
+            kind: "degrade",
+            removed: vec!["degrade/a#1".into()],
+            ..KindReport::default()
+        }]
+    );
+    let (untouched, report) = both
+        .with_document("{}", &settings, OnInvalid::Refuse)
+        .unwrap();
+    assert_eq!((untouched.flow.len(), untouched.degrade.len()), (1, 1));
+    assert_eq!(report, LoadReport::default());
+}
+
+#[test]
+fn semantics_30_the_wrong_call_is_an_error_that_names_the_other() {
+    for (loaded, message) in [
+        (
+            list(r#" {"flow": []}"#),
+            "flow: an object, not a list; write [...], or load a whole document {\"flow\": [...]} with load_document (line 1, column 2)",
+        ),
+        (
+            list(r#"{"resource": "a"}"#),
+            "flow: a single rule, not a list; write it in brackets: [{...}] (line 1, column 1)",
+        ),
+        (
+            document("[]"),
+            "document: a list, not an object; write {\"flow\": [...]}, or load the list of one kind with load_json (line 1, column 1)",
+        ),
+        (
+            document(r#"{"flow": null}"#),
+            "flow: null is not a list; write [] to clear the rules, or leave flow out (line 1, column 10)",
+        ),
+        (
+            document(r#"{"resource": "a"}"#),
+            "resource: a field of a rule, not a kind of rules; write {\"flow\": [{...}]} (line 1, column 2)",
+        ),
+        (
+            RuleSet::default().with_list("flows", "[]", &Settings::default(), OnInvalid::Refuse),
+            "flows: unknown kind of rules; did you mean `flow`?",
+        ),
+    ] {
+        assert_eq!(refused(loaded), [message]);
+    }
+}
+
+#[test]
+fn semantics_31_fields_of_both_dialects_are_an_error() {
+    assert_eq!(
+        refused(document(
+            r#"{"flow": [{"resource": "a", "count": 1}],
+"degrade": [{"resource": "a", "maxAllowedRtMs": 200, "count": 200, "timeWindow": 1}]}"#
+        )),
+        [
+            "degrade[0].maxAllowedRtMs: this is sentinel-golang's field; here write count, the milliseconds from which on a call is slow (line 2, column 31)"
+        ]
+    );
+}
+
+#[test]
+fn semantics_31_a_text_of_no_dialect_is_sentinels_unless_it_means_two_things() {
+    let ambiguous = r#"[{"resource": "a", "controlBehavior": 1}]"#;
+    assert_eq!(
+        refused(list(ambiguous)),
+        [
+            "flow[0].controlBehavior: 1 is warm-up in Sentinel and queueing in sentinel-golang, and no field tells whose rule this is; write count (Sentinel) (line 1, column 39)"
+        ]
+    );
+    for told in [
+        r#"[{"resource": "a", "controlBehavior": 1, "count": 5}]"#,
+        r#"[{"resource": "a", "controlBehavior": 1}, {"resource": "b", "grade": 1}]"#,
+        r#"[{"resource": "a", "controlBehavior": "warmUp"}]"#,
+        r#"[{"resource": "a", "controlBehavior": 0}]"#,
+        r#"[{"resource": "a"}]"#,
+        "[]",
+    ] {
+        assert!(list(told).is_ok(), "{told}");
+    }
+    let elsewhere = r#"{"flow": [{"resource": "a", "controlBehavior": 1}],
+        "degrade": [{"resource": "a", "count": 1, "timeWindow": 1}]}"#;
+    assert!(document(elsewhere).is_ok());
+}
+
+#[test]
+fn semantics_32_the_id_is_given_or_made_of_kind_resource_and_number() {
+    let (set, _) = list(
+        r#"[{"resource": "a", "count": 1}, {"resource": "b", "count": 1, "id": 42},
+            {"resource": "a", "count": 2, "id": "mine"}, {"resource": "a", "count": 3},
+            {"resource": "b", "count": 2, "id": null}, {"resource": "b", "count": 3, "id": ""},
+            {"resource": "c", "count": 3, "id": 5.0}]"#,
+    )
+    .unwrap();
+    assert_eq!(
+        ids(&set),
+        [
+            "flow/a#1", "42", "mine", "flow/a#3", "flow/b#2", "flow/b#3", "5"
+        ]
+    );
+    assert_eq!(set.flow.by_id("mine").unwrap().rule().count, 2.0);
+}
+
+#[test]
+fn semantics_32_a_made_up_id_evades_a_given_one() {
+    let (set, _) =
+        list(r#"[{"resource": "a", "count": 1}, {"resource": "b", "count": 1, "id": "flow/a#1"}]"#)
+            .unwrap();
+    assert_eq!(ids(&set), ["flow/a#2", "flow/a#1"]);
+}
+
+#[test]
+fn rules_built_in_code_are_checked_alike_without_a_place() {
+    let rules = vec![
+        FlowRule::qps("a", 1.0),
+        FlowRule::qps("", f64::NAN),
+        FlowRule::qps("(", 1.0).regex(),
+    ];
+    let settings = Settings::default();
+    let error = RuleSet::default()
+        .with_flow(rules.clone(), &settings, OnInvalid::Refuse)
+        .unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "flow[1].resource: missing; give the name of the resource that the rule limits\n\
+         flow[1].count: NaN is not a finite number; give calls per second or at once\n\
+         flow[2].resource: ( is no regular expression (unclosed group); correct it, or leave out regex to take it as a plain name"
+    );
+    let (set, report) = RuleSet::default()
+        .with_flow(rules, &settings, OnInvalid::Skip)
+        .unwrap();
+    assert_eq!(ids(&set), ["flow/a#1"]);
+    assert_eq!(report.kinds[0].skipped, 2);
+}
+
+#[test]
+fn a_report_reads_as_a_summary() {
+    let (set, _) =
+        list(r#"[{"resource": "a", "count": 1}, {"resource": "b", "count": 1}]"#).unwrap();
+    let (_, report) = set
+        .with_list(
+            "flow",
+            r#"[{"resource": "a", "count": 0.5}, {"resource": "c", "count": -1}]"#,
+            &Settings::default(),
+            OnInvalid::Skip,
+        )
+        .unwrap();
+    assert_eq!(
+        report.to_string(),
+        "flow: 1 in force, 0 added, 1 changed, 0 kept, 1 removed, 1 skipped\n\
+         skipped:\n\
+         flow[1].count: -1 is negative; give calls per second or at once, 0 means none (line 1, column 62)\n\
+         warnings:\n\
+         flow[0].count: 0.5 per second allows no whole call in 1000 ms, so none can ever pass; \
+         for one call each 2 s write controlBehavior 2 (rateLimiter), else give a larger count (line 1, column 29)"
+    );
+}
+
+#[test]
+fn millions_of_faults_are_counted_and_the_first_are_listed() {
+    let text = format!("[{}0]", "{},".repeat(300_000));
+    let error = list(&text).unwrap_err();
+    assert_eq!(error.faults.len(), 10_001);
+    assert_eq!(
+        error.faults[10_000].to_string(),
+        "document: 290001 more are not listed; begin with these"
+    );
+    assert_eq!(error.to_string().lines().count(), 101);
+}
+
+#[test]
+fn an_object_of_a_million_keys_is_refused_at_once() {
+    let members: Vec<String> = (0..500_000).map(|n| format!("\"k{n}\":0")).collect();
+    let object = format!("{{{}}}", members.join(","));
+    assert_eq!(
+        refused(document(&object)),
+        ["document: an object of 500000 fields; at most 64 are read (line 1, column 1)"]
+    );
+    assert_eq!(
+        refused(list(&format!("[{object}]"))),
+        ["flow[0]: an object of 500000 fields; at most 64 are read (line 1, column 2)"]
+    );
+}

@@ -1,0 +1,502 @@
+//! What each field accepts, refuses and warns of.
+
+use flowgate_rules::field::FieldKind;
+use flowgate_rules::{
+    BreakerStrategy, ControlBehavior, DegradeRule, FlowRule, Grade, LimitApp, OnInvalid, RuleSet,
+    Settings, Strategy,
+};
+
+/// Faults and warnings of one rule, without their places.
+fn remarks(kind: &str, rule: &str) -> (Vec<String>, Vec<String>) {
+    let text = format!("[{rule}]");
+    let (_, report) = RuleSet::default()
+        .with_list(kind, &text, &Settings::default(), OnInvalid::Skip)
+        .unwrap_or_else(|error| panic!("{rule}: {error}"));
+    let plain = |list: &[flowgate_rules::Remark]| -> Vec<String> {
+        let prefix = format!("{kind}[0].");
+        list.iter()
+            .map(|r| format!("{}: {}", r.path.trim_start_matches(&prefix), r.message))
+            .collect()
+    };
+    (plain(&report.skipped), plain(&report.warnings))
+}
+
+fn flow(members: &str) -> (Vec<String>, Vec<String>) {
+    remarks(
+        "flow",
+        &format!(r#"{{"resource": "a", "grade": 1, {members}}}"#),
+    )
+}
+
+fn degrade(members: &str) -> (Vec<String>, Vec<String>) {
+    remarks("degrade", &format!(r#"{{"resource": "a", {members}}}"#))
+}
+
+fn flow_rule(members: &str) -> FlowRule {
+    let text = format!(r#"[{{"resource": "a", {members}}}]"#);
+    let (set, _) = RuleSet::default()
+        .with_list("flow", &text, &Settings::default(), OnInvalid::Refuse)
+        .unwrap_or_else(|error| panic!("{members}: {error}"));
+    set.flow.entries()[0].rule().clone()
+}
+
+fn degrade_rule(members: &str) -> DegradeRule {
+    let text = format!(r#"[{{"resource": "a", {members}}}]"#);
+    let (set, _) = RuleSet::default()
+        .with_list("degrade", &text, &Settings::default(), OnInvalid::Refuse)
+        .unwrap_or_else(|error| panic!("{members}: {error}"));
+    set.degrade.entries()[0].rule().clone()
+}
+
+const NONE: [&str; 0] = [];
+
+#[test]
+fn flow_fields_load_as_they_are_written() {
+    let base = || FlowRule::qps("a", 5.0);
+    for (members, rule) in [
+        (r#""count": 5"#, base()),
+        (
+            r#""count": 5e0, "grade": 1.0, "warmUpPeriodSec": 10.0"#,
+            base(),
+        ),
+        (
+            r#""count": 5, "limitApp": " ", "refResource": "", "id": "x""#,
+            base(),
+        ),
+        (r#""count": 5, "grade": 0"#, FlowRule::concurrency("a", 5.0)),
+        (
+            r#""count": 5, "grade": "THREAD""#,
+            FlowRule::concurrency("a", 5.0),
+        ),
+        (
+            r#""count": 5, "grade": "concurrency""#,
+            FlowRule::concurrency("a", 5.0),
+        ),
+        (r#""count": 5, "limitApp": "web""#, base().limit_app("web")),
+        (
+            r#""count": 5, "limitApp": "other""#,
+            base().limit_app("other"),
+        ),
+        (
+            r#""count": 5, "strategy": 1, "refResource": "b""#,
+            base().relate("b"),
+        ),
+        (
+            r#""count": 5, "strategy": "chain", "refResource": "c""#,
+            base().chain("c"),
+        ),
+        (r#""count": 5, "controlBehavior": "reject""#, base()),
+        (
+            r#""count": 5, "controlBehavior": 1, "warmUpPeriodSec": 3"#,
+            base().warm_up(3),
+        ),
+        (
+            r#""count": 5, "controlBehavior": "rate_limiter""#,
+            base().rate_limiter(500),
+        ),
+        (
+            r#""count": 5, "controlBehavior": 2, "maxQueueingTimeMs": 0"#,
+            base().rate_limiter(0),
+        ),
+        (
+            r#""count": 5, "controlBehavior": "WARM-UP-RATE-LIMITER", "maxQueueingTimeMs": 7"#,
+            base().warm_up(10).rate_limiter(7),
+        ),
+        (
+            r#""count": 5, "controlBehavior": 1, "warmUpColdFactor": 2"#,
+            base().warm_up(10).cold_factor(2),
+        ),
+        (
+            r#""count": 5, "regex": true, "controlBehavior": 3"#,
+            base().regex().rate_limiter(500).warm_up(10),
+        ),
+    ] {
+        assert_eq!(flow_rule(members), rule, "{members}");
+    }
+    assert_eq!(
+        FlowRule::qps("a", 1.0).limit_app("other").limit_app,
+        LimitApp::Other
+    );
+}
+
+#[test]
+fn flow_faults_say_what_was_found_and_what_would_do() {
+    for (members, fault) in [
+        (
+            r#""count": -0.5"#,
+            "count: -0.5 is negative; give calls per second or at once, 0 means none",
+        ),
+        (
+            r#""count": true"#,
+            "count: true is not a number; give calls per second or at once, 0 means none",
+        ),
+        (
+            r#""count": "20""#,
+            "count: \"20\" is text; write 20 without quotes",
+        ),
+        (
+            r#""count": -1e999"#,
+            "count: -1e999 is too large for a number; give calls per second or at once, 0 means none",
+        ),
+        (
+            r#""count": 1, "limitApp": 3"#,
+            "limitApp: 3 is not text; give an origin, \"other\" or \"default\"",
+        ),
+        (
+            r#""count": 1, "strategy": 3"#,
+            "strategy: 3 is not known; write 0 (direct), 1 (relate) or 2 (chain)",
+        ),
+        (
+            r#""count": 1, "strategy": 1"#,
+            "refResource: missing; strategy 1 (relate) needs the resource whose count decides",
+        ),
+        (
+            r#""count": 1, "strategy": 2, "refResource": " ""#,
+            "refResource: missing; strategy 2 (chain) needs the context that the rule is for",
+        ),
+        (
+            r#""count": 1, "controlBehavior": -1"#,
+            "controlBehavior: -1 is not known; write 0 (reject), 1 (warmUp), 2 (rateLimiter) or 3 (warmUpRateLimiter)",
+        ),
+        (
+            r#""count": 1, "controlBehavior": "queue""#,
+            "controlBehavior: \"queue\" is not known; write 0 (reject), 1 (warmUp), 2 (rateLimiter) or 3 (warmUpRateLimiter)",
+        ),
+        (
+            r#""count": 1, "controlBehavior": [1]"#,
+            "controlBehavior: a list is not known; write 0 (reject), 1 (warmUp), 2 (rateLimiter) or 3 (warmUpRateLimiter)",
+        ),
+        (
+            r#""count": 1, "controlBehavior": 1.5"#,
+            "controlBehavior: 1.5 is not a whole number; give 0 (reject), 1 (warmUp), 2 (rateLimiter) or 3 (warmUpRateLimiter)",
+        ),
+        (
+            r#""count": 1, "controlBehavior": 1, "warmUpPeriodSec": 0"#,
+            "warmUpPeriodSec: 0 leaves no time to warm up; give seconds, at least 1",
+        ),
+        (
+            r#""count": 1, "controlBehavior": 2, "maxQueueingTimeMs": -5"#,
+            "maxQueueingTimeMs: -5 is negative; give milliseconds, 0 means do not wait",
+        ),
+        (
+            r#""count": 1, "controlBehavior": 2, "maxQueueingTimeMs": 4294967296"#,
+            "maxQueueingTimeMs: 4294967296 is above 4294967295; give milliseconds, 0 means do not wait",
+        ),
+        (
+            r#""count": 1, "controlBehavior": 2, "maxQueueingTimeMs": 1e40"#,
+            "maxQueueingTimeMs: 1e40 is too large; give milliseconds, 0 means do not wait",
+        ),
+        (
+            r#""count": 1, "regex": 1"#,
+            "regex: 1 is not true or false; write one of them",
+        ),
+        (
+            r#""count": 1, "clusterMode": "yes""#,
+            "clusterMode: \"yes\" is not true or false; write one of them",
+        ),
+        (
+            r#""count": 1, "id": {}"#,
+            "id: an object is neither text nor a number; give text or a whole number, or leave it out",
+        ),
+        (
+            r#""count": 1, "limitApp": "\ud800""#,
+            "limitApp: unexpected end of hex escape; write valid Unicode text",
+        ),
+    ] {
+        assert_eq!(flow(members).0, [fault], "{members}");
+    }
+}
+
+#[test]
+fn a_pattern_has_to_compile_if_it_is_one() {
+    let rule = |resource: &str, regex: bool| {
+        remarks(
+            "flow",
+            &format!(r#"{{"resource": "{resource}", "count": 1, "regex": {regex}}}"#),
+        )
+        .0
+    };
+    assert_eq!(rule("a(", false), NONE);
+    assert_eq!(rule("/orders/.*", true), NONE);
+    let advice = "correct it, or leave out regex to take it as a plain name";
+    for (resource, reason) in [
+        ("a(", "unclosed group"),
+        ("a)|(b", "unopened group"),
+        (
+            "(?=a)",
+            "look-around, including look-ahead and look-behind, is not supported",
+        ),
+        (
+            "(a{500}){500}",
+            "Compiled regex exceeds size limit of 1048576 bytes.",
+        ),
+    ] {
+        assert_eq!(
+            rule(resource, true),
+            [format!(
+                "resource: {resource} is no regular expression ({reason}); {advice}"
+            )]
+        );
+    }
+}
+
+#[test]
+fn b062_a_bad_value_is_refused_exactly_when_the_rule_uses_the_field() {
+    for (members, is_fault) in [
+        (r#""controlBehavior": 2, "maxQueueingTimeMs": -1"#, true),
+        (r#""controlBehavior": 3, "maxQueueingTimeMs": -1"#, true),
+        (r#""controlBehavior": 0, "maxQueueingTimeMs": -1"#, false),
+        (r#""controlBehavior": 1, "maxQueueingTimeMs": -1"#, false),
+        (r#""controlBehavior": 2, "maxQueueingTimeMs": 0"#, false),
+        (r#""grade": 0, "maxQueueingTimeMs": -1"#, false),
+        (
+            r#""grade": 0, "controlBehavior": 2, "maxQueueingTimeMs": -1"#,
+            false,
+        ),
+        (r#""grade": 0, "controlBehavior": -1"#, false),
+        (r#""controlBehavior": 0, "warmUpPeriodSec": 0"#, false),
+        (r#""controlBehavior": 0, "warmUpPeriodSec": -1"#, false),
+        (r#""controlBehavior": 2, "warmUpPeriodSec": 0"#, false),
+        (r#""controlBehavior": 1, "warmUpPeriodSec": -1"#, true),
+        (r#""controlBehavior": 3, "warmUpPeriodSec": 0"#, true),
+        (r#""controlBehavior": 2, "warmUpColdFactor": 1"#, false),
+        (r#""controlBehavior": 3, "warmUpColdFactor": 1"#, true),
+        (r#""strategy": 0, "refResource": """#, false),
+        (r#""grade": 0, "strategy": 1"#, true),
+        // A wrong type is a fault whether used or not.
+        (r#""controlBehavior": 0, "maxQueueingTimeMs": "long""#, true),
+        (r#""controlBehavior": 0, "maxQueueingTimeMs": 1.5"#, true),
+    ] {
+        let rule = format!(r#"{{"resource": "a", "count": 5, {members}}}"#);
+        let (faults, _) = remarks("flow", &rule);
+        assert_eq!(!faults.is_empty(), is_fault, "{members}: {faults:?}");
+    }
+}
+
+#[test]
+fn b060_warm_up_that_cannot_work_is_refused_and_the_good_one_is_active() {
+    let text = r#"[
+        {"resource": "a", "count": 1, "controlBehavior": 1, "warmUpColdFactor": 0},
+        {"resource": "b", "count": 1, "controlBehavior": 1, "warmUpColdFactor": 1},
+        {"resource": "c", "count": 1, "controlBehavior": 1, "warmUpColdFactor": 1.0001},
+        {"resource": "d", "count": 1, "controlBehavior": 1, "warmUpPeriodSec": 0},
+        {"resource": "e", "count": 9, "controlBehavior": 1, "warmUpColdFactor": 3, "warmUpPeriodSec": 10}
+    ]"#;
+    let (set, report) = RuleSet::default()
+        .with_list("flow", text, &Settings::default(), OnInvalid::Skip)
+        .unwrap();
+    assert_eq!(
+        set.flow.entries()[0].rule(),
+        &FlowRule::qps("e", 9.0).warm_up(10).cold_factor(3)
+    );
+    assert_eq!((set.flow.len(), report.skipped.len()), (1, 4));
+}
+
+#[test]
+fn b061_breakers_that_can_never_work_are_refused_with_the_field_named() {
+    let good = r#""count": 0, "grade": 1, "timeWindow": 1"#;
+    assert_eq!(degrade(good), (vec![], vec![]));
+    assert_eq!(
+        degrade(r#""count": 1.0, "grade": "errorRatio", "timeWindow": 1"#),
+        (vec![], vec![])
+    );
+    for (members, fault) in [
+        (
+            r#""grade": 1, "count": -0.1, "timeWindow": 1"#,
+            "count: -0.1 is no ratio; give a number from 0 to 1",
+        ),
+        (
+            r#""grade": 1, "count": 1.1, "timeWindow": 1"#,
+            "count: 1.1 is no ratio; give a number from 0 to 1",
+        ),
+        (
+            r#""grade": 0, "count": 5, "slowRatioThreshold": 1.1, "timeWindow": 1"#,
+            "slowRatioThreshold: 1.1 is no ratio; give a number from 0 to 1",
+        ),
+        (
+            r#""grade": 2, "count": -1, "timeWindow": 1"#,
+            "count: -1 is negative; give a number of errors",
+        ),
+        (
+            r#""grade": 0, "count": -1, "timeWindow": 1"#,
+            "count: -1 is negative; give the milliseconds from which on a call is slow",
+        ),
+        (
+            r#""grade": 3, "count": 1, "timeWindow": 1"#,
+            "grade: 3 is not known; write 0 (slowRatio), 1 (errorRatio) or 2 (errorCount)",
+        ),
+        (
+            r#""count": 1"#,
+            "timeWindow: missing; give the seconds that the breaker stays open, at least 1",
+        ),
+        (
+            r#""count": 1, "timeWindow": 0"#,
+            "timeWindow: 0 never opens; give the seconds that the breaker stays open, at least 1",
+        ),
+        (
+            r#""count": 1, "timeWindow": -1"#,
+            "timeWindow: -1 is negative; give the seconds that the breaker stays open, at least 1",
+        ),
+        (
+            r#""count": 1, "timeWindow": 1, "minRequestAmount": 0"#,
+            "minRequestAmount: 0 would open without a call; give a number of calls, at least 1",
+        ),
+        (
+            r#""count": 1, "timeWindow": 1, "statIntervalMs": 0"#,
+            "statIntervalMs: 0 looks at nothing; give milliseconds, at least 1",
+        ),
+        (
+            r#""count": 1, "timeWindow": 1, "halfOpenTimeoutMs": 0"#,
+            "halfOpenTimeoutMs: 0 gives every probe up at once; give milliseconds, at least 1, or leave it out",
+        ),
+        (
+            r#""count": 1, "timeWindow": 1, "probeNum": 0"#,
+            "probeNum: 0 would never close again; give a number of probes, at least 1, or leave it out",
+        ),
+        (
+            r#""count": 1, "retryTimeoutMs": 1, "timeWindow": 1"#,
+            "retryTimeoutMs: this is sentinel-golang's field; here write timeWindow, in seconds",
+        ),
+    ] {
+        assert_eq!(degrade(members).0, [fault], "{members}");
+    }
+    let unused = r#""grade": 1, "count": 1, "slowRatioThreshold": 7, "timeWindow": 1"#;
+    assert_eq!(degrade(unused).0, NONE);
+}
+
+#[test]
+fn degrade_fields_load_as_they_are_written() {
+    for (members, rule) in [
+        (
+            r#""count": 200, "timeWindow": 10, "slowRatioThreshold": 0.5"#,
+            DegradeRule::slow_ratio("a", 200.0, 0.5, 10),
+        ),
+        (
+            r#""grade": 1, "count": 0.5, "timeWindow": 10, "minRequestAmount": 20"#,
+            DegradeRule::error_ratio("a", 0.5, 10).min_requests(20),
+        ),
+        (
+            r#""grade": "errorCount", "count": 3, "timeWindow": 1, "statIntervalMs": 5000"#,
+            DegradeRule::error_count("a", 3.0, 1).stat_interval_ms(5000),
+        ),
+        (
+            r#""count": 1, "timeWindow": 1, "probeNum": 2, "halfOpenTimeoutMs": 5, "regex": true"#,
+            DegradeRule::slow_ratio("a", 1.0, 1.0, 1)
+                .probes(2)
+                .half_open_timeout_ms(5)
+                .regex(),
+        ),
+    ] {
+        assert_eq!(degrade_rule(members), rule, "{members}");
+    }
+}
+
+#[test]
+fn what_hardly_was_meant_is_a_warning() {
+    let never = "so none can ever pass; for one call each 4 s write controlBehavior 2 (rateLimiter), else give a larger count";
+    for (members, warnings) in [
+        (r#""count": 0"#, vec![]),
+        (r#""count": 1"#, vec![]),
+        (r#""controlBehavior": 0"#, vec!["count: missing, so no call may pass; write count".to_owned()]),
+        (r#""count": null"#, vec!["count: missing, so no call may pass; write count".to_owned()]),
+        (r#""count": 0.25"#, vec![format!("count: 0.25 per second allows no whole call in 1000 ms, {never}")]),
+        (r#""count": 0.25, "controlBehavior": 1"#, vec![format!("count: 0.25 per second allows no whole call in 1000 ms, {never}")]),
+        (r#""count": 0.25, "controlBehavior": 2"#, vec![]),
+        (r#""count": 0.25, "controlBehavior": 3"#, vec![]),
+        (r#""count": 1, "controlBehavior": 9"#, vec!["controlBehavior: 9 is not known and refuses beyond the limit, as in Sentinel; write 0 (reject)".to_owned()]),
+        (r#""count": 1, "limitApp": "a,b""#, vec!["limitApp: a flow rule is for one origin, and this name has a comma; write one rule for each origin".to_owned()]),
+        (r#""count": 1, "refResource": "b""#, vec!["refResource: not used: strategy is 0 (direct); write strategy 1 (relate) or 2 (chain), or leave it out".to_owned()]),
+        (r#""count": 1, "maxQueueingTimeMs": -1"#, vec!["maxQueueingTimeMs: -1 is negative, but this rule does not use it".to_owned()]),
+    ] {
+        assert_eq!(flow(members), (vec![], warnings), "{members}");
+    }
+    let at_once = remarks(
+        "flow",
+        r#"{"resource": "a", "grade": 0, "count": 0.5, "controlBehavior": 2}"#,
+    );
+    assert_eq!(
+        at_once.1,
+        [
+            "count: 0.5 is below 1, so no call can ever run; give at least 1",
+            "controlBehavior: not used: a rule on concurrency refuses at once; leave it out, or count calls per second (grade 1)",
+        ]
+    );
+    assert_eq!(
+        degrade(r#""timeWindow": 1, "limitApp": "web""#),
+        (
+            vec![],
+            vec![
+                "count: missing and taken as 0; write count".to_owned(),
+                "limitApp: not used: a breaker counts the calls of all origins; leave it out"
+                    .to_owned(),
+            ]
+        )
+    );
+}
+
+#[test]
+fn half_a_call_per_second_is_enough_for_a_view_of_two_seconds() {
+    let settings = Settings {
+        interval_ms: 2000,
+        ..Settings::default()
+    };
+    let (_, report) = RuleSet::default()
+        .with_flow(vec![FlowRule::qps("a", 0.5)], &settings, OnInvalid::Refuse)
+        .unwrap();
+    assert_eq!(report.warnings, []);
+}
+
+#[test]
+fn an_unknown_behaviour_is_reject_and_null_is_absent() {
+    assert_eq!(
+        flow_rule(r#""count": 1, "controlBehavior": 9"#).behavior,
+        ControlBehavior::Reject
+    );
+    let nulls = r#""count": 1, "grade": null, "strategy": null, "controlBehavior": null, "limitApp": null, "regex": null, "id": null"#;
+    assert_eq!(flow_rule(nulls), FlowRule::qps("a", 1.0));
+}
+
+/// The description is what the reader does: a field that is written out with
+/// its described default means the same as one that is left out.
+#[test]
+fn described_defaults_and_modes_are_those_that_are_read() {
+    for kind in RuleSet::kinds() {
+        let written: Vec<String> = kind
+            .fields
+            .iter()
+            .filter_map(|field| Some(format!("\"{}\": {}", field.name, field.default?)))
+            .filter(|member| !member.starts_with("\"count\""))
+            .collect();
+        let needed = match kind.name {
+            "degrade" => r#""resource": "a", "count": 1, "timeWindow": 1"#,
+            _ => r#""resource": "a", "count": 1"#,
+        };
+        let text = format!("[{{{needed}}}, {{{needed}, {}}}]", written.join(", "));
+        let (_, report) = RuleSet::default()
+            .with_list(kind.name, &text, &Settings::default(), OnInvalid::Refuse)
+            .unwrap();
+        assert_eq!(report.duplicates.len(), 1, "{text}");
+        for field in kind.fields {
+            if let FieldKind::Mode(choices) = field.kind {
+                assert!(
+                    choices.len() >= 2 && !field.advice.is_empty(),
+                    "{}",
+                    field.name
+                );
+            }
+        }
+    }
+    for (number, (grade, strategy)) in [
+        (Grade::Concurrency, Strategy::Direct),
+        (Grade::Qps, Strategy::Relate),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert_eq!((grade as usize, strategy as usize), (number, number));
+    }
+    assert_eq!(
+        (Strategy::Chain as u32, BreakerStrategy::ErrorCount as u32),
+        (2, 2)
+    );
+}

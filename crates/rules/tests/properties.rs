@@ -1,0 +1,195 @@
+//! Properties of reading: no text panics, and what is written is read back.
+
+use flowgate_rules::{
+    BreakerStrategy, ControlBehavior, DegradeRule, FlowRule, Grade, LimitApp, OnInvalid, RuleSet,
+    Settings, Strategy as Reference,
+};
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+fn flow_rule() -> impl Strategy<Value = FlowRule> {
+    let who = (
+        ".{0,9}[a-z\"\\\\]",
+        select(vec!["default", "other", "web", "ä"]),
+        select(vec![Grade::Concurrency, Grade::Qps]),
+        select(vec![Reference::Direct, Reference::Relate, Reference::Chain]),
+        "[a-zé]{1,5}",
+    );
+    let what = (
+        0.0..1e9_f64,
+        select(vec![
+            ControlBehavior::Reject,
+            ControlBehavior::WarmUp,
+            ControlBehavior::RateLimiter,
+            ControlBehavior::WarmUpRateLimiter,
+        ]),
+        1..u32::MAX,
+        option::of(2..9_u32),
+        any::<u32>(),
+        option::of("[a-z0-9]{1,4}"),
+    );
+    (who, what).prop_map(|((resource, app, grade, strategy, reference), what)| {
+        let (count, behavior, period, factor, wait, id) = what;
+        FlowRule {
+            id,
+            resource,
+            limit_app: LimitApp::from(app),
+            grade,
+            count,
+            strategy,
+            ref_resource: (strategy != Reference::Direct).then_some(reference),
+            behavior,
+            warm_up_period_sec: period,
+            warm_up_cold_factor: factor,
+            max_queueing_time_ms: wait,
+            regex: false,
+        }
+    })
+}
+
+fn degrade_rule() -> impl Strategy<Value = DegradeRule> {
+    let modes = vec![
+        BreakerStrategy::SlowRatio,
+        BreakerStrategy::ErrorRatio,
+        BreakerStrategy::ErrorCount,
+    ];
+    let limits = (select(modes), 0.0..=1.0_f64, 0.0..=1.0_f64);
+    let spans = (1..u32::MAX, 1..u32::MAX, 1..u32::MAX);
+    let probes = (option::of(1..u64::MAX), option::of(1..u32::MAX));
+    ("[a-z]{1,9}", limits, spans, probes).prop_map(|(resource, limits, spans, probes)| {
+        DegradeRule {
+            id: None,
+            resource,
+            grade: limits.0,
+            count: limits.1,
+            slow_ratio_threshold: limits.2,
+            time_window_sec: spans.0,
+            min_request_amount: spans.1,
+            stat_interval_ms: spans.2,
+            half_open_timeout_ms: probes.0,
+            probe_num: probes.1,
+            regex: false,
+        }
+    })
+}
+
+/// JSON-like text: right and wrong field names and values, torn at times.
+fn nearly_rules() -> impl Strategy<Value = String> {
+    let key = select(vec![
+        "resource",
+        "count",
+        "grade",
+        "controlBehavior",
+        "maxQueueingTimeMs",
+        "regex",
+        "id",
+        "limitApp",
+        "strategy",
+        "refResource",
+        "clusterMode",
+        "gmtCreate",
+        "threshold",
+        "x\\n",
+    ]);
+    let value = select(vec![
+        "1",
+        "-1",
+        "1e400",
+        "1.5",
+        "null",
+        "true",
+        "\"a\"",
+        "\"(\"",
+        "\"\\ud800\"",
+        "[]",
+        "{}",
+        "NaN",
+        "\"other\"",
+        "99999999999999999999999999999999999999999999",
+        "-0",
+        "\"ä,ö\"",
+        "",
+    ]);
+    let member = (key, value).prop_map(|(key, value)| format!("\"{key}\":{value}"));
+    let rule = vec(member, 0..6).prop_map(|members| format!("{{{}}}", members.join(",")));
+    (vec(rule, 0..4), 0..300_usize).prop_map(|(rules, cut)| {
+        let text = format!("[{}]", rules.join(",\n"));
+        match text.char_indices().nth(cut) {
+            Some((end, _)) if cut % 4 == 0 => text[..end].to_owned(),
+            _ => text,
+        }
+    })
+}
+
+fn load_everywhere(bytes: &[u8]) {
+    let settings = Settings::default();
+    for on_invalid in [OnInvalid::Refuse, OnInvalid::Skip] {
+        let set = RuleSet::default();
+        let loads = [
+            set.with_list("flow", bytes, &settings, on_invalid),
+            set.with_list("degrade", bytes, &settings, on_invalid),
+            set.with_document(bytes, &settings, on_invalid),
+        ];
+        for load in loads {
+            match load {
+                Ok((_, report)) => drop(report.to_string()),
+                Err(error) => {
+                    assert!(!error.faults.is_empty());
+                    drop(error.to_string());
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_reading_panic(text in any::<String>()) {
+        load_everywhere(text.as_bytes());
+    }
+
+    #[test]
+    fn no_bytes_make_reading_panic(bytes in vec(any::<u8>(), 0..200)) {
+        load_everywhere(&bytes);
+    }
+
+    #[test]
+    fn nearly_right_rules_never_panic_and_their_places_lie_in_the_text(text in nearly_rules()) {
+        load_everywhere(text.as_bytes());
+        load_everywhere(format!("{{\"flow\": {text}, \"degrade\": {text}}}").as_bytes());
+        let load = RuleSet::default().with_list("flow", &text, &Settings::default(), OnInvalid::Refuse);
+        for fault in load.err().into_iter().flat_map(|error| error.faults) {
+            if let Some(place) = fault.place {
+                prop_assert!(text.get(..place.offset).is_some(), "{fault}");
+                prop_assert!(place.line >= 1 && place.column >= 1, "{fault}");
+            }
+        }
+    }
+
+    #[test]
+    fn flow_rules_are_read_back_as_they_are_written(rules in vec(flow_rule(), 0..5)) {
+        let text = serde_json::to_string(&rules).unwrap();
+        let (read, _) = RuleSet::default()
+            .with_list("flow", &text, &Settings::default(), OnInvalid::Skip)
+            .unwrap();
+        let (built, _) = RuleSet::default()
+            .with_flow(rules, &Settings::default(), OnInvalid::Skip)
+            .unwrap();
+        let plain = |set: &RuleSet| -> Vec<(FlowRule, Option<String>, String)> {
+            let entries = set.flow.entries().iter();
+            entries.map(|e| (e.rule().clone(), e.rule().id.clone(), e.id().to_string())).collect()
+        };
+        prop_assert_eq!(plain(&read), plain(&built));
+    }
+
+    #[test]
+    fn breakers_are_read_back_as_they_are_written(rule in degrade_rule()) {
+        let text = serde_json::to_string(&[&rule]).unwrap();
+        let (read, _) = RuleSet::default()
+            .with_list("degrade", &text, &Settings::default(), OnInvalid::Refuse)
+            .unwrap();
+        prop_assert_eq!(read.degrade.entries()[0].rule(), &rule);
+    }
+}

@@ -1,0 +1,148 @@
+//! How the chain of one resource is made from the rules in force.
+
+use std::sync::Arc;
+
+use flowgate_core::Node;
+use flowgate_rules::flow::Strategy;
+use flowgate_rules::{RuleEntry, RuleKind, RuleSet, RuleTable, Settings};
+
+use crate::chain::SlotChain;
+use crate::degrade::DegradeSlot;
+use crate::flow::FlowSlot;
+use crate::guarded::{FaultCounter, Guarded};
+use crate::slot::{BuiltIn, Slot};
+
+/// Sentinel's name for the context of calls that name none.
+pub const CONTEXT_DEFAULT: &str = "sentinel_default_context";
+
+/// Where a rule finds the node of another resource.
+pub trait Registry: Send + Sync + 'static {
+    /// The node of `resource`, if it was ever entered. Asking makes none.
+    fn node(&self, resource: &str) -> Option<Arc<Node>>;
+}
+
+/// Where a custom slot stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Position {
+    /// Before the built-in slots.
+    First,
+    /// Before one of them.
+    Before(BuiltIn),
+    /// After one of them.
+    After(BuiltIn),
+    /// After the built-in slots.
+    Last,
+}
+
+/// A custom slot and its place.
+#[derive(Clone)]
+pub struct CustomSlot {
+    /// Where it stands. Slots for one place stand in the order they were added.
+    pub position: Position,
+    /// The slot.
+    pub slot: Arc<dyn Slot>,
+}
+
+/// All that decides how chains are made: the rules of one generation, and what
+/// an engine adds to them.
+pub struct ChainPlan {
+    /// The rules in force.
+    pub rules: RuleSet,
+    /// Engine-wide figures.
+    pub settings: Settings,
+    /// Slots of the service's own; all resources have them.
+    pub custom: Arc<[CustomSlot]>,
+    /// Where their faults are counted.
+    pub faults: Arc<FaultCounter>,
+    /// Where rules find other resources.
+    pub registry: Arc<dyn Registry>,
+}
+
+impl ChainPlan {
+    /// The chain of `resource`. The rules keep what they remember of it under
+    /// the name `state`: its own, or one that it shares with others.
+    pub fn chain_of(&self, resource: &str, state: &str) -> SlotChain {
+        let mut slots = Vec::new();
+        self.add_custom(Position::First, &mut slots);
+        self.add_built_in(BuiltIn::Flow, self.flow_slot(resource, state), &mut slots);
+        self.add_built_in(
+            BuiltIn::Degrade,
+            self.degrade_slot(resource, state),
+            &mut slots,
+        );
+        self.add_custom(Position::Last, &mut slots);
+        SlotChain::new(slots)
+    }
+
+    /// Whether a rule of `resource` looks at calls of the default context
+    /// apart from the others.
+    pub fn tells_default_context(&self, resource: &str) -> bool {
+        self.rules.flow.matching(resource).iter().any(|entry| {
+            let reference = entry.rule().ref_resource.as_deref().unwrap_or_default();
+            entry.rule().strategy == Strategy::Chain && is_context(CONTEXT_DEFAULT, reference)
+        })
+    }
+
+    fn add_built_in(
+        &self,
+        which: BuiltIn,
+        slot: Option<Arc<dyn Slot>>,
+        slots: &mut Vec<Arc<dyn Slot>>,
+    ) {
+        self.add_custom(Position::Before(which), slots);
+        slots.extend(slot);
+        self.add_custom(Position::After(which), slots);
+    }
+
+    fn add_custom(&self, position: Position, slots: &mut Vec<Arc<dyn Slot>>) {
+        let here = self
+            .custom
+            .iter()
+            .filter(|custom| custom.position == position);
+        slots.extend(here.map(|custom| -> Arc<dyn Slot> {
+            Arc::new(Guarded {
+                inner: Arc::clone(&custom.slot),
+                faults: Arc::clone(&self.faults),
+            })
+        }));
+    }
+
+    fn flow_slot(&self, resource: &str, state: &str) -> Option<Arc<dyn Slot>> {
+        let rules = self.applying(&self.rules.flow, resource, state);
+        let registry = Arc::clone(&self.registry);
+        (!rules.is_empty()).then(|| -> Arc<dyn Slot> { Arc::new(FlowSlot::new(rules, registry)) })
+    }
+
+    fn degrade_slot(&self, resource: &str, state: &str) -> Option<Arc<dyn Slot>> {
+        let rules = self.applying(&self.rules.degrade, resource, state);
+        (!rules.is_empty()).then(|| -> Arc<dyn Slot> { Arc::new(DegradeSlot::new(rules)) })
+    }
+
+    /// The rules of one kind that apply to `resource`, with their live state.
+    fn applying<K: RuleKind>(
+        &self,
+        table: &RuleTable<K>,
+        resource: &str,
+        state: &str,
+    ) -> Vec<(Arc<RuleEntry<K>>, Arc<K::State>)> {
+        let entries = table.matching(resource).into_iter();
+        entries
+            .map(|entry| {
+                let state = entry.state_for(state, &self.settings);
+                (entry, state)
+            })
+            .collect()
+    }
+}
+
+/// Whether `context` is the one that a rule means by `reference`.
+pub(crate) fn is_context(context: &str, reference: &str) -> bool {
+    let named = |name| {
+        if reference.is_empty() {
+            CONTEXT_DEFAULT
+        } else {
+            name
+        }
+    };
+    context == named(reference)
+}

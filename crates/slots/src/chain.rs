@@ -1,0 +1,145 @@
+//! The chain: an immutable list of slots, and the way a call goes through it.
+
+use std::sync::Arc;
+
+use flowgate_core::{Block, Call, Departure, Verdict};
+
+use crate::slot::Slot;
+use crate::statistic::StatisticSlot;
+
+/// The slots of one resource under one generation of rules.
+pub struct SlotChain {
+    slots: Box<[Arc<dyn Slot>]>,
+    hears_exits: bool,
+}
+
+impl SlotChain {
+    /// A chain of these slots, behind the statistic slot.
+    pub fn new(slots: Vec<Arc<dyn Slot>>) -> Self {
+        let hears_exits = slots.iter().any(|slot| slot.hears_exits());
+        SlotChain {
+            slots: slots.into(),
+            hears_exits,
+        }
+    }
+
+    /// The names of the slots, in order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        let own = std::iter::once(StatisticSlot.name());
+        own.chain(self.slots.iter().map(|slot| slot.name()))
+    }
+
+    /// Whether calls have to come back here when they end.
+    #[inline]
+    pub fn hears_exits(&self) -> bool {
+        self.hears_exits
+    }
+
+    /// Takes a call in: it is admitted and counted, or refused with nothing
+    /// held. What it holds and how long it has to wait is in `call.holds`.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of the first slot that refuses.
+    #[inline]
+    pub fn enter(&self, call: &mut Call<'_>) -> Result<(), Block> {
+        for (position, slot) in self.slots.iter().enumerate() {
+            call.slot = position as u16;
+            match slot.check(call) {
+                Ok(Verdict::Pass) => {}
+                Ok(Verdict::Wait(wait)) => call.holds.wait_for(call.slot, wait),
+                Ok(Verdict::Block(block)) => {
+                    self.refuse(call, &block);
+                    return Err(block);
+                }
+                Err(_) => call.holds.exclude(call.slot),
+            }
+        }
+        StatisticSlot.passed(call);
+        for (position, slot) in self.entered(call.holds.excluded()) {
+            call.slot = position;
+            slot.passed(call);
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, call: &mut Call<'_>, block: &Block) {
+        self.undo(call);
+        StatisticSlot.blocked(call, block);
+        for (position, slot) in self.entered(call.holds.excluded()) {
+            call.slot = position;
+            slot.blocked(call, block);
+        }
+    }
+
+    /// Gives back what the call holds: reservations in reverse order of the
+    /// checks, then passes and places in flight.
+    fn undo(&self, call: &mut Call<'_>) {
+        let asked = call.slot;
+        for (position, slot) in self.entered(call.holds.excluded()).rev() {
+            if position <= asked {
+                call.slot = position;
+                slot.undo(call);
+            }
+        }
+        call.holds.release(&call.nodes);
+    }
+
+    /// The call was admitted to wait and must not: it is taken back and counts
+    /// as refused. Returns that refusal.
+    #[cold]
+    pub fn refuse_wait(&self, call: &mut Call<'_>) -> Block {
+        let holds = &call.holds;
+        let (slot, wait) = (holds.waits_for(), holds.wait);
+        let rule = holds
+            .tickets
+            .iter()
+            .rev()
+            .find(|ticket| ticket.slot == slot);
+        let rule = rule.map_or(0, |ticket| ticket.rule);
+        let block = match self.slots.get(usize::from(slot)) {
+            Some(slot) => slot.too_early(rule, wait),
+            None => StatisticSlot.too_early(rule, wait),
+        };
+        call.slot = self.slots.len() as u16;
+        self.refuse(call, &block);
+        block
+    }
+
+    /// The caller gave up while it waited: everything goes back, and one
+    /// cancellation is counted.
+    pub fn cancel(&self, call: &mut Call<'_>) {
+        call.slot = self.slots.len() as u16;
+        for (_, node) in call.nodes.iter() {
+            node.cancelled(call.now, call.weight);
+        }
+        self.undo(call);
+    }
+
+    /// Tells the slots, in reverse, how a call has ended. The statistics are
+    /// the caller's to tell: [`StatisticSlot`].
+    pub fn leave(&self, departure: &mut Departure<'_>, excluded: u64) {
+        for (position, slot) in self.entered(excluded).rev() {
+            departure.slot = position;
+            slot.exited(departure);
+        }
+    }
+
+    fn entered(&self, excluded: u64) -> impl DoubleEndedIterator<Item = (u16, &Arc<dyn Slot>)> {
+        let positions = 0..self.slots.len() as u16;
+        let slots = positions.zip(self.slots.iter());
+        slots.filter(move |(position, _)| excluded & (1 << (position % 64)) == 0)
+    }
+}
+
+impl std::fmt::Debug for SlotChain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.names()).finish()
+    }
+}
+
+impl Default for SlotChain {
+    fn default() -> Self {
+        SlotChain::new(Vec::new())
+    }
+}

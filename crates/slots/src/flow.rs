@@ -1,0 +1,387 @@
+//! The flow slot: all flow rules of one resource.
+//!
+//! Rules are asked in order: those for a named origin first, then as they stand
+//! in the document. Each looks at one node of the call, chosen by `limitApp`
+//! and `strategy`; it does not apply where there is no such node.
+//!
+//! **Several limits on one node** are one reservation. The first rule that
+//! limits a node reserves with the least of all static limits on it, so no call
+//! ever holds passes that a later rule on the same node must refuse: nobody is
+//! refused because of somebody who is about to be. If that least limit is
+//! exceeded but the rule's own is not, the call is *doomed*: it goes on without
+//! reservation until it comes to the rule whose limit it was, which refuses it.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use flowgate_core::call::Hold;
+use flowgate_core::leap_array::Full;
+use flowgate_core::{Block, BlockKind, Call, Node, Place, RuleId, Verdict};
+use flowgate_rules::RuleEntry;
+use flowgate_rules::flow::{
+    ControlBehavior, Flow, FlowState, Grade, LimitApp, Queue, Strategy, pacing::Place as LinePlace,
+};
+
+use crate::build::Registry;
+use crate::guarded::SlotError;
+use crate::slot::Slot;
+
+/// All flow rules of one resource.
+pub struct FlowSlot {
+    checks: Box<[FlowCheck]>,
+    /// Origins that a rule of this resource names: the rest is `other`.
+    named: Box<[String]>,
+    registry: Arc<dyn Registry>,
+}
+
+/// One rule, as it applies to one resource.
+struct FlowCheck {
+    entry: Arc<RuleEntry<Flow>>,
+    state: Arc<FlowState>,
+    id: RuleId,
+    /// The node of the resource a RELATE rule looks at, once it exists.
+    related: OnceLock<Arc<Node>>,
+}
+
+/// Which node a rule looks at.
+enum Target<'a> {
+    /// One of the call's own: it reserves there.
+    Own(Place, &'a Node),
+    /// Another resource's: it only looks.
+    Foreign(&'a Node),
+}
+
+/// A call that a later rule is going to refuse.
+#[derive(Clone, Copy)]
+struct Doom {
+    culprit: usize,
+    full: Full,
+}
+
+impl FlowSlot {
+    /// A slot of these rules, in the order of the document.
+    pub fn new(
+        rules: Vec<(Arc<RuleEntry<Flow>>, Arc<FlowState>)>,
+        registry: Arc<dyn Registry>,
+    ) -> Self {
+        let mut rules = rules;
+        rules.sort_by_key(|(entry, _)| entry.rule().limit_app == LimitApp::Default);
+        let named = rules
+            .iter()
+            .filter_map(|(entry, _)| match &entry.rule().limit_app {
+                LimitApp::Named(origin) => Some(origin.clone()),
+                _ => None,
+            });
+        let named = named.collect();
+        let checks = rules.into_iter().map(|(entry, state)| FlowCheck {
+            id: RuleId::new(entry.id()),
+            entry,
+            state,
+            related: OnceLock::new(),
+        });
+        FlowSlot {
+            checks: checks.collect(),
+            named,
+            registry,
+        }
+    }
+
+    /// The node that rule `check` looks at for this call.
+    fn target<'c>(&'c self, check: &'c FlowCheck, call: &Call<'c>) -> Option<Target<'c>> {
+        let rule = check.entry.rule();
+        let applies = match &rule.limit_app {
+            LimitApp::Default => true,
+            LimitApp::Other => {
+                !call.origin.is_empty() && self.named.iter().all(|name| name != call.origin)
+            }
+            LimitApp::Named(origin) => origin == call.origin,
+        };
+        if !applies {
+            return None;
+        }
+        let reference = rule.ref_resource.as_deref().unwrap_or_default();
+        let place = match rule.strategy {
+            Strategy::Direct if rule.limit_app == LimitApp::Default => Place::Resource,
+            Strategy::Direct => Place::Origin,
+            Strategy::Relate => return Some(Target::Foreign(self.related(check, reference)?)),
+            Strategy::Chain if crate::build::is_context(call.context, reference) => Place::Context,
+            Strategy::Chain => return None,
+        };
+        Some(Target::Own(place, call.nodes.at(place)?))
+    }
+
+    fn related<'c>(&self, check: &'c FlowCheck, name: &str) -> Option<&'c Node> {
+        if let Some(node) = check.related.get() {
+            return Some(node);
+        }
+        let node = self.registry.node(name)?;
+        Some(check.related.get_or_init(|| node))
+    }
+
+    /// The least static limit on the node at `place` among the rules from
+    /// `from` on.
+    fn least(&self, from: usize, place: Place, grade: Grade, call: &Call<'_>) -> u64 {
+        let same = |check: &&FlowCheck| {
+            check.entry.rule().grade == grade
+                && !check.state.paces()
+                && !check.state.warms_up()
+                && matches!(self.target(check, call), Some(Target::Own(at, _)) if at == place)
+        };
+        let limit = |check: &FlowCheck| match grade {
+            Grade::Qps => check.state.limit(),
+            Grade::Concurrency => check.state.places(),
+        };
+        self.checks[from..]
+            .iter()
+            .filter(same)
+            .map(limit)
+            .min()
+            .unwrap_or(u64::MAX)
+    }
+
+    /// The first rule from `from` on whose static limit on `place` refuses
+    /// `asked`.
+    fn culprit(&self, from: usize, place: Place, asked: u64, call: &Call<'_>) -> usize {
+        let refuses = |check: &FlowCheck| {
+            check.entry.rule().grade == Grade::Qps
+                && !check.state.paces()
+                && !check.state.warms_up()
+                && asked > check.state.limit()
+                && matches!(self.target(check, call), Some(Target::Own(at, _)) if at == place)
+        };
+        let found = self.checks[from..].iter().position(refuses);
+        found.map_or(from, |offset| from + offset)
+    }
+}
+
+impl Slot for FlowSlot {
+    fn name(&self) -> &'static str {
+        "flow"
+    }
+
+    fn check(&self, call: &mut Call<'_>) -> Result<Verdict, SlotError> {
+        let mut doomed: [Option<Doom>; 4] = [None; 4];
+        for (index, check) in self.checks.iter().enumerate() {
+            let Some(target) = self.target(check, call) else {
+                continue;
+            };
+            let refusal = match (check.entry.rule().grade, target) {
+                (Grade::Concurrency, target) => self.take_place(index, &target, call),
+                (Grade::Qps, target) if check.state.paces() => {
+                    line_up(index, check, target.node(), call)
+                }
+                (Grade::Qps, Target::Foreign(node)) => look(check, node, call),
+                (Grade::Qps, Target::Own(place, node)) => {
+                    let doom = &mut doomed[place as usize];
+                    self.take_passes(index, place, node, doom, call)
+                }
+            };
+            if let Some(block) = refusal {
+                return Ok(Verdict::Block(block));
+            }
+        }
+        Ok(match call.holds.wait {
+            Duration::ZERO => Verdict::Pass,
+            wait => Verdict::Wait(wait),
+        })
+    }
+
+    fn undo(&self, call: &Call<'_>) {
+        for ticket in call.tickets().rev() {
+            if let Some(check) = self.checks.get(ticket.rule as usize) {
+                let [release_ns, before_ns, cost_ns] = ticket.data;
+                let place = LinePlace {
+                    release_ns,
+                    before_ns,
+                    cost_ns,
+                };
+                check.state.step_out(place, call.now);
+            }
+        }
+    }
+
+    fn hears_exits(&self) -> bool {
+        false
+    }
+
+    fn too_early(&self, rule: u32, wait: Duration) -> Block {
+        let check = &self.checks[(rule as usize).min(self.checks.len() - 1)];
+        let queue = Queue {
+            wait,
+            retry_after: Some(wait),
+        };
+        check.refuse_queue(queue)
+    }
+}
+
+impl FlowSlot {
+    /// A concurrency rule: takes one place in flight if `weight` are free.
+    fn take_place(&self, index: usize, target: &Target<'_>, call: &mut Call<'_>) -> Option<Block> {
+        let check = &self.checks[index];
+        let weight = call.weight;
+        let own = check.state.places();
+        match target {
+            Target::Foreign(node) => {
+                let in_flight = node.in_flight();
+                let fits = in_flight.saturating_add(u64::from(weight)) <= own;
+                (!fits).then(|| check.refuse_concurrency(in_flight))
+            }
+            Target::Own(place, _) if call.holds.in_flight(*place) => None,
+            Target::Own(place, node) => {
+                let limit = match self.checks.len() {
+                    1 => own,
+                    _ => own.min(self.least(index, *place, Grade::Concurrency, call)),
+                };
+                match node.try_enter(weight, limit) {
+                    Ok(_) => {
+                        call.holds.set_in_flight(*place);
+                        None
+                    }
+                    // A later rule's limit: that rule asks again and refuses.
+                    Err(in_flight) if in_flight.saturating_add(u64::from(weight)) <= own => None,
+                    Err(in_flight) => Some(check.refuse_concurrency(in_flight)),
+                }
+            }
+        }
+    }
+
+    /// A rate that rejects, warming up or not: takes passes of one node.
+    fn take_passes(
+        &self,
+        index: usize,
+        place: Place,
+        node: &Node,
+        doom: &mut Option<Doom>,
+        call: &mut Call<'_>,
+    ) -> Option<Block> {
+        let check = &self.checks[index];
+        let weight = call.weight;
+        let allowed = check.state.allowed(call.now, node);
+        let own = check.state.limit_at(allowed);
+        let exceeds = |full: &Full| full.sum.saturating_add(u64::from(weight)) > own;
+        match (call.holds.pass(place), &doom) {
+            (Hold::Passed(taken), _) => {
+                // Taken with the least static limit; only a limit that moves
+                // can still be exceeded.
+                if taken.sum() <= own {
+                    return None;
+                }
+                // What it holds itself is in the sum already.
+                let retry_after = node
+                    .probe(call.now, 0, own)
+                    .err()
+                    .and_then(|f| f.retry_after);
+                let full = Full {
+                    sum: taken.sum() - u64::from(weight),
+                    retry_after,
+                };
+                return Some(check.refuse_rate(allowed, own, weight, full));
+            }
+            (Hold::Loaned(_), _) if !check.state.warms_up() => return None,
+            (Hold::Loaned(_), _) => {
+                let full = node.probe(call.now, weight, own).err()?;
+                return Some(check.refuse_rate(allowed, own, weight, full));
+            }
+            (Hold::Nothing, Some(Doom { culprit, full })) => {
+                let refuses = *culprit == index || (check.state.warms_up() && exceeds(full));
+                return refuses.then(|| check.refuse_rate(allowed, own, weight, *full));
+            }
+            (Hold::Nothing, None) => {}
+        }
+        let limit = match self.checks.len() {
+            1 => own,
+            _ => own.min(self.least(index, place, Grade::Qps, call)),
+        };
+        let full = match node.reserve(call.now, weight, limit) {
+            Ok(taken) => {
+                call.holds.set_pass(place, Hold::Passed(taken));
+                return None;
+            }
+            Err(full) => full,
+        };
+        if call.prioritized && check.may_borrow()
+            && let Ok((loan, wait)) = node.borrow(call.now, weight, limit) {
+                call.holds.set_pass(place, Hold::Loaned(loan));
+                call.holds.wait_for(call.slot, wait);
+                return None;
+            }
+        if exceeds(&full) {
+            return Some(check.refuse_rate(allowed, own, weight, full));
+        }
+        let asked = full.sum.saturating_add(u64::from(weight));
+        *doom = Some(Doom {
+            culprit: self.culprit(index + 1, place, asked, call),
+            full,
+        });
+        None
+    }
+}
+
+/// A rule that paces: takes a place in its line.
+fn line_up(index: usize, check: &FlowCheck, node: &Node, call: &mut Call<'_>) -> Option<Block> {
+    if call.weight == 0 {
+        return None;
+    }
+    let allowed = check.state.allowed(call.now, node);
+    match check.state.line_up(call.now, call.weight, allowed) {
+        Ok(LinePlace {
+            release_ns,
+            before_ns,
+            cost_ns,
+        }) => {
+            call.leave_ticket(index as u32, [release_ns, before_ns, cost_ns]);
+            let wait_ns = release_ns.saturating_sub(call.now.as_nanos());
+            call.holds
+                .wait_for(call.slot, Duration::from_nanos(wait_ns));
+            None
+        }
+        Err(queue) => Some(check.refuse_queue(queue)),
+    }
+}
+
+/// A rate measured on another resource: looks, and reserves nothing.
+fn look(check: &FlowCheck, node: &Node, call: &Call<'_>) -> Option<Block> {
+    let allowed = check.state.allowed(call.now, node);
+    let limit = check.state.limit_at(allowed);
+    let full = node.probe(call.now, call.weight, limit).err()?;
+    Some(check.refuse_rate(allowed, limit, call.weight, full))
+}
+
+impl<'a> Target<'a> {
+    fn node(&self) -> &'a Node {
+        match self {
+            Target::Own(_, node) | Target::Foreign(node) => node,
+        }
+    }
+}
+
+impl FlowCheck {
+    /// Only a plain reject rule lends passes of windows to come.
+    fn may_borrow(&self) -> bool {
+        self.entry.rule().behavior == ControlBehavior::Reject
+    }
+
+    fn block(&self, limit: f64, observed: f64, retry_after: Option<Duration>) -> Block {
+        Block::new(BlockKind::Flow, self.id.clone(), limit, observed).retry_after_at(retry_after)
+    }
+
+    /// Refused at `allowed` calls per second, which is `limit` in the interval.
+    #[cold]
+    fn refuse_rate(&self, allowed: f64, limit: u64, weight: u32, full: Full) -> Block {
+        let never = u64::from(weight) > limit && !self.state.warms_up();
+        let retry_after = if never { None } else { full.retry_after };
+        self.block(allowed, self.state.per_second(full.sum), retry_after)
+    }
+
+    #[cold]
+    fn refuse_concurrency(&self, in_flight: u64) -> Block {
+        self.block(self.entry.rule().count, in_flight as f64, None)
+    }
+
+    /// Refused by a line: limit and observed value are waits in milliseconds.
+    #[cold]
+    fn refuse_queue(&self, queue: Queue) -> Block {
+        let limit_ms = self.state.wait_max().as_secs_f64() * 1e3;
+        self.block(limit_ms, queue.wait.as_secs_f64() * 1e3, queue.retry_after)
+    }
+}

@@ -1,0 +1,149 @@
+//! A slot that is not ours, kept from doing harm.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use flowgate_core::{Block, Call, Departure, Verdict};
+
+use crate::slot::Slot;
+
+/// A fault of a slot: what went wrong, for whoever looks at the figures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotError {
+    message: String,
+}
+
+impl SlotError {
+    /// A fault with this message.
+    pub fn new(message: impl Into<String>) -> Self {
+        SlotError {
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for SlotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for SlotError {}
+
+type FaultHook = dyn Fn(&'static str, &SlotError) + Send + Sync;
+
+/// Counts the faults of custom slots, and tells whoever wants to know.
+#[derive(Default)]
+pub struct FaultCounter {
+    count: AtomicU64,
+    hook: Option<Box<FaultHook>>,
+}
+
+impl FaultCounter {
+    /// A counter that also calls `hook` with the slot's name and the fault, on
+    /// the thread of the call.
+    pub fn with_hook(hook: impl Fn(&'static str, &SlotError) + Send + Sync + 'static) -> Self {
+        FaultCounter {
+            count: AtomicU64::new(0),
+            hook: Some(Box::new(hook)),
+        }
+    }
+
+    /// How many faults there were.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn report(&self, slot: &'static str, fault: &SlotError) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        if let Some(hook) = &self.hook {
+            // A hook that panics must not take the call down either.
+            let _ = catch_unwind(AssertUnwindSafe(|| hook(slot, fault)));
+        }
+    }
+}
+
+impl fmt::Debug for FaultCounter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultCounter")
+            .field("count", &self.count())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A custom slot in the chain.
+pub(crate) struct Guarded {
+    pub(crate) inner: Arc<dyn Slot>,
+    pub(crate) faults: Arc<FaultCounter>,
+}
+
+impl Guarded {
+    fn shielded<T>(&self, run: impl FnOnce() -> T) -> Result<T, SlotError> {
+        catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+            let text = panic
+                .downcast_ref::<&str>()
+                .copied()
+                .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            let fault = SlotError::new(format!("panicked: {}", text.unwrap_or("(no message)")));
+            self.faults.report(self.inner.name(), &fault);
+            fault
+        })
+    }
+}
+
+impl Slot for Guarded {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn check(&self, call: &mut Call<'_>) -> Result<Verdict, SlotError> {
+        match self.shielded(|| self.inner.check(call)) {
+            Ok(Err(fault)) => {
+                self.faults.report(self.inner.name(), &fault);
+                Err(fault)
+            }
+            Ok(verdict) => verdict,
+            Err(fault) => Err(fault),
+        }
+    }
+
+    fn undo(&self, call: &Call<'_>) {
+        let _ = self.shielded(|| self.inner.undo(call));
+    }
+
+    fn passed(&self, call: &mut Call<'_>) {
+        if self.shielded(|| self.inner.passed(call)).is_err() {
+            call.holds.exclude(call.slot);
+        }
+    }
+
+    fn blocked(&self, call: &Call<'_>, block: &Block) {
+        let _ = self.shielded(|| self.inner.blocked(call, block));
+    }
+
+    fn exited(&self, departure: &Departure<'_>) {
+        let _ = self.shielded(|| self.inner.exited(departure));
+    }
+
+    fn hears_exits(&self) -> bool {
+        self.shielded(|| self.inner.hears_exits()).unwrap_or(false)
+    }
+
+    fn too_early(&self, rule: u32, wait: Duration) -> Block {
+        let inner = &self.inner;
+        self.shielded(|| inner.too_early(rule, wait))
+            .unwrap_or_else(|_| WaitRefused(self.name()).too_early(rule, wait))
+    }
+}
+
+/// Stands in for a slot that failed to say why it refuses.
+struct WaitRefused(&'static str);
+
+impl Slot for WaitRefused {
+    fn name(&self) -> &'static str {
+        self.0
+    }
+}

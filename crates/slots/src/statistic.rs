@@ -1,0 +1,57 @@
+//! The first slot of every chain: it counts.
+
+use flowgate_core::{Block, Call, Departure, Outcome, Verdict};
+
+use crate::guarded::SlotError;
+use crate::slot::Slot;
+
+/// Counts passes, refusals, completions and calls in flight on every node of
+/// a call. It refuses nothing and reserves nothing itself.
+#[derive(Debug)]
+pub struct StatisticSlot;
+
+impl Slot for StatisticSlot {
+    fn name(&self) -> &'static str {
+        "statistic"
+    }
+
+    fn check(&self, _: &mut Call<'_>) -> Result<Verdict, SlotError> {
+        Ok(Verdict::Pass)
+    }
+
+    #[inline]
+    fn passed(&self, call: &mut Call<'_>) {
+        call.holds.admit(&call.nodes, call.now, call.weight);
+    }
+
+    #[inline]
+    fn blocked(&self, call: &Call<'_>, _: &Block) {
+        for (_, node) in call.nodes.iter() {
+            node.block(call.now, call.weight);
+        }
+    }
+
+    #[inline]
+    fn exited(&self, departure: &Departure<'_>) {
+        let Departure {
+            now,
+            weight,
+            outcome,
+            ..
+        } = *departure;
+        let took = departure.took();
+        for (_, node) in departure.nodes.iter() {
+            match outcome {
+                Outcome::Cancelled => node.cancelled(now, weight),
+                _ => node.complete(now, weight, took, outcome == Outcome::Error),
+            }
+            node.leave();
+        }
+    }
+
+    /// It counts exits, but the facade tells it so itself: it has no state
+    /// that a chain would have to be kept for.
+    fn hears_exits(&self) -> bool {
+        false
+    }
+}
