@@ -175,6 +175,10 @@ pub struct Holds {
     pub tickets: SmallVec<[Ticket; 2]>,
     /// The longest wait asked for.
     pub wait: Duration,
+    /// Whether the passes are to be counted when the wait has ended.
+    pub pass_is_due: bool,
+    wait_slot: u16,
+    excluded: u64,
 }
 
 impl Holds {
@@ -202,6 +206,32 @@ impl Holds {
         self.in_flight[place as usize] = true;
     }
 
+    /// Notes that slot `slot` asks for a wait; the longest one is kept.
+    #[inline]
+    pub fn wait_for(&mut self, slot: u16, wait: Duration) {
+        if wait > self.wait {
+            self.wait = wait;
+            self.wait_slot = slot;
+        }
+    }
+
+    /// The slot that asked for the longest wait.
+    pub fn waits_for(&self) -> u16 {
+        self.wait_slot
+    }
+
+    /// Notes that slot `slot` has failed on this call and is not to hear of it
+    /// again. A chain has at most 64 slots.
+    pub fn exclude(&mut self, slot: u16) {
+        self.excluded |= 1 << (slot % 64);
+    }
+
+    /// One bit for each slot that has failed on this call.
+    #[inline]
+    pub fn excluded(&self) -> u64 {
+        self.excluded
+    }
+
     /// Gives back all passes and places that were taken on `nodes`.
     pub fn release(&mut self, nodes: &Nodes<'_>) {
         for (at, node) in nodes.iter() {
@@ -213,14 +243,14 @@ impl Holds {
     }
 
     /// Admits the call: a place in flight on every node, and the passes where
-    /// they belong. Returns whether the passes are still to be counted, when
-    /// the wait has ended (see [`Holds::begin`]).
+    /// they belong.
     ///
     /// * Borrowed anywhere: booked on every node, for the latest window.
     /// * Reserved anywhere, or no wait: counted on every node now.
-    /// * Otherwise the call waits, and its pass counts when the wait ends.
+    /// * Otherwise the call waits, and its pass is due when the wait ends: see
+    ///   [`Holds::begin`].
     #[inline]
-    pub fn admit(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) -> bool {
+    pub fn admit(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
         for (at, node) in nodes.iter() {
             let in_flight = if self.in_flight[at] {
                 node.in_flight()
@@ -235,20 +265,20 @@ impl Holds {
             _ => None,
         });
         if let Some(window) = loan.max() {
-            self.book(nodes, now, weight, window);
-            return false;
+            return self.book(nodes, now, weight, window);
         }
         let reserved = self.pass.iter().any(|hold| *hold != Hold::Nothing);
         if !reserved && !self.wait.is_zero() {
-            return true;
+            self.pass_is_due = true;
+            return;
         }
         self.begin(nodes, now, weight);
-        false
     }
 
     /// Counts the passes that have not been counted yet.
     #[inline]
     pub fn begin(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
+        self.pass_is_due = false;
         for (at, node) in nodes.iter() {
             if self.pass[at] == Hold::Nothing {
                 self.pass[at] = Hold::Passed(node.pass(now, weight));
@@ -264,15 +294,6 @@ impl Holds {
             let booked = node.book(now, weight, window);
             node.give_back(std::mem::replace(&mut self.pass[at], Hold::Loaned(booked)));
         }
-    }
-
-    /// Undoes an admission that was given up while it waited: passes, places,
-    /// and the early count of what was borrowed.
-    pub fn cancel(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
-        for (_, node) in nodes.iter() {
-            node.cancelled(now, weight);
-        }
-        self.release(nodes);
     }
 }
 

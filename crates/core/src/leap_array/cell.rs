@@ -10,12 +10,16 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-use super::Renewal;
+use super::{Bucket, Renewal, Window};
 
 const VALUE_BITS: u32 = 52;
-/// The largest count a cell holds; additions beyond it are left out, never
-/// carried into the lap.
+/// The largest count a cell holds; a sum stops there and never carries into
+/// the lap.
 pub const VALUE_MAX: u64 = (1 << VALUE_BITS) - 1;
+/// Amounts up to this are added without a loop: 2,048 threads would have to
+/// add as much in one instant to go from half of the largest count beyond it.
+/// In nanoseconds it is 18 minutes.
+const AMOUNT_PLAIN: u64 = 1 << 40;
 
 /// Which lap of the ring a cell belongs to: 1 to 4,095, then 1 again. A cell
 /// that was never used is of lap 0.
@@ -46,8 +50,11 @@ impl Lap {
     }
 }
 
-/// Puts `fresh` in place of whatever `cell` holds, unless the window has been
-/// stamped already; see the second point of the [algorithm](super).
+/// Puts `fresh` in place of whatever older `cell` holds; see the second point
+/// of the [algorithm](super).
+///
+/// Every write to a cell is a `Release`, and every load here an `Acquire`: the
+/// renewal's questions are asked of what the writer of the loaded word saw.
 pub(crate) fn renew_word(cell: &AtomicU64, fresh: u64, renewal: &Renewal<'_>) {
     let mut word = cell.load(Ordering::Acquire);
     while word != fresh && renewal.is_due() {
@@ -71,21 +78,34 @@ impl Counter {
         if !lap.owns(word) {
             return false;
         }
-        if (word & VALUE_MAX) + n.min(VALUE_MAX) <= VALUE_MAX >> 1 {
-            // If the slot is taken over between the load and this instruction
-            // the count lands in the newer window: late, and counted once.
-            // Relaxed: a number of its own, read without conclusions about
-            // other memory.
-            self.0.fetch_add(n, Ordering::Relaxed);
+        if n > AMOUNT_PLAIN || word & VALUE_MAX > VALUE_MAX >> 1 {
+            return self.add_bounded(lap, n);
         }
+        // If the slot is taken over between the load and this instruction the
+        // count lands in the newer window: late, and counted once.
+        // Release: a slow renewer that loads this count must see the stamp.
+        self.0.fetch_add(n, Ordering::Release);
         true
+    }
+
+    /// The same for amounts and sums so large that several threads at once
+    /// could carry into the lap: stops at the largest count.
+    #[cold]
+    fn add_bounded(&self, lap: Lap, n: u64) -> bool {
+        let more = |word| {
+            let room = VALUE_MAX - (word & VALUE_MAX);
+            lap.owns(word).then(|| word + n.min(room))
+        };
+        self.0
+            .fetch_update(Ordering::Release, Ordering::Acquire, more)
+            .is_ok()
     }
 
     /// Takes `n` out again, if the cell is still of `lap`.
     pub(crate) fn take_out(&self, lap: Lap, n: u64) {
         let _ = self
             .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+            .fetch_update(Ordering::Release, Ordering::Relaxed, |word| {
                 lap.owns(word).then(|| word - n.min(word & VALUE_MAX))
             });
     }
@@ -97,8 +117,30 @@ impl Counter {
         if lap.owns(word) { word & VALUE_MAX } else { 0 }
     }
 
-    pub(crate) fn renew(&self, renewal: &Renewal<'_>) {
+    /// Makes it the cell of a new window.
+    pub fn renew(&self, renewal: &Renewal<'_>) {
         renew_word(&self.0, renewal.lap.word(0), renewal);
+    }
+}
+
+/// The simplest bucket: one count.
+impl Bucket for Counter {
+    fn renew(&self, renewal: &Renewal<'_>) {
+        Counter::renew(self, renewal);
+    }
+}
+
+impl Window<'_, Counter> {
+    /// Counts `n` here, or in the newest window if this one has been taken
+    /// over.
+    #[inline]
+    pub fn add(&mut self, n: u64) {
+        self.write(|counter, lap| counter.add(lap, n));
+    }
+
+    /// What was counted in this window.
+    pub fn get(&self) -> u64 {
+        self.bucket().get(self.lap())
     }
 }
 
@@ -120,7 +162,8 @@ impl Least {
         (lap.owns(word) && word & VALUE_MAX != VALUE_MAX).then_some(word & VALUE_MAX)
     }
 
-    pub(crate) fn renew(&self, renewal: &Renewal<'_>) {
+    /// Makes it the cell of a new window.
+    pub fn renew(&self, renewal: &Renewal<'_>) {
         renew_word(&self.0, renewal.lap.word(VALUE_MAX), renewal);
     }
 }
@@ -143,7 +186,8 @@ impl Greatest {
         if lap.owns(word) { word & VALUE_MAX } else { 0 }
     }
 
-    pub(crate) fn renew(&self, renewal: &Renewal<'_>) {
+    /// Makes it the cell of a new window.
+    pub fn renew(&self, renewal: &Renewal<'_>) {
         renew_word(&self.0, renewal.lap.word(0), renewal);
     }
 }
@@ -161,7 +205,7 @@ fn note(cell: &AtomicU64, lap: Lap, value: u64, settled: impl Fn(u64) -> bool) -
         match cell.compare_exchange_weak(
             word,
             lap.word(value),
-            Ordering::Relaxed,
+            Ordering::Release,
             Ordering::Acquire,
         ) {
             Ok(_) => return true,

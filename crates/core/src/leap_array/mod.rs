@@ -13,11 +13,15 @@
 //! 2. **The stamp** of a slot is the full number of the window it holds. The
 //!    first writer of a window renews every cell of the slot (one
 //!    compare-and-swap each, from the value it has seen to "zero, of this lap")
-//!    and then raises the stamp. Several threads may do so at once; a cell that
-//!    somebody has renewed already is left alone, because a renewal that finds
-//!    the stamp raised stops, and one that was overtaken fails its
-//!    compare-and-swap. Only stamped windows are read, so a slot that was last
-//!    used long ago is worth zero without anybody having cleared it.
+//!    and then raises the stamp. Several threads may do so at once, for one
+//!    window or for windows a lap apart. A cell that holds something newer is
+//!    left alone: who has loaded a cell asks, before swapping it, whether the
+//!    window has its stamp (then the cell may hold counts of it) or the head is
+//!    a lap ahead (then it may be of a newer window); either is visible to
+//!    whoever sees a cell written because of it, and a cell written after that
+//!    look fails the compare-and-swap. Only stamped windows are read, so a slot
+//!    that was last used long ago is worth zero without anybody having cleared
+//!    it.
 //! 3. **The lap** is kept in the upper bits of each cell beside its count
 //!    ([`cell`]). A late writer, put to sleep between finding its slot and
 //!    writing to it, sees that the slot has been taken over by a newer window
@@ -41,6 +45,10 @@
 //! A thread that sleeps inside one addition for exactly 4,095 laps of the ring
 //! would not notice; with the statistics' ring that is three days.
 //!
+//! The last 2⁴⁰ windows before the end of 64 bits of nanoseconds (year 2554)
+//! are one window. Only windows of a few nanoseconds get there: 18 minutes
+//! early if they are 1 ns long.
+//!
 //! A window counts while `now − start ≤ interval` as long as nobody has rolled
 //! the ring, as in the reference implementation: a window that is exactly one
 //! interval old shows in [`LeapArray::windows_unrolled`], and is gone as soon
@@ -59,7 +67,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
 pub use borrow::{BorrowRefused, Borrowed, Loan};
-use cell::Lap;
+use cell::{Counter, Lap};
 pub use passes::{Full, PassCell, Passes, Span, Taken};
 
 /// What one slot of a ring holds: a set of lap-tagged cells.
@@ -90,11 +98,14 @@ pub struct Window<'a, B> {
 }
 
 /// The permission to renew the cells of one slot, for as long as its window
-/// has not been stamped.
+/// has not been stamped and has not left the ring.
 pub struct Renewal<'a> {
     pub(crate) lap: Lap,
     stamp: &'a AtomicU64,
     wanted: u64,
+    head: &'a AtomicU64,
+    /// The newest head with which the window is still in the ring.
+    head_max: u64,
 }
 
 /// A ring that cannot be: no windows, or an interval that they do not divide.
@@ -110,6 +121,10 @@ pub struct GeometryError {
 
 /// At most this many windows in a ring (a day of seconds).
 pub const SAMPLE_COUNT_MAX: u32 = 86_400;
+
+/// The greatest window number. The room above it is for arithmetic on numbers:
+/// no span reaches 2⁴⁰ windows ahead.
+const NUMBER_MAX: u64 = u64::MAX - (1 << 40);
 
 impl<B: Bucket> LeapArray<B> {
     /// A ring of `sample_count` windows that together cover `interval`.
@@ -174,16 +189,14 @@ impl<B: Bucket> LeapArray<B> {
     /// included. Rolls the ring to `now`.
     pub fn windows(&self, now: Timestamp) -> impl Iterator<Item = Window<'_, B>> {
         let head = self.current(now).number;
-        let first = (head + 1).saturating_sub(self.slots.len() as u64);
-        (first..=head).filter_map(|number| self.existing(number))
+        (self.oldest(head)..=head).filter_map(|number| self.existing(number))
     }
 
     /// The windows that count at `now` in order of time, if nobody rolls the
     /// ring: those with `now − start ≤ interval`.
     pub fn windows_unrolled(&self, now: Timestamp) -> impl Iterator<Item = Window<'_, B>> {
         let head = self.head.load(Ordering::Acquire);
-        let first = (head + 1).saturating_sub(self.slots.len() as u64);
-        (first..=head)
+        (self.oldest(head)..=head)
             .filter_map(|number| self.existing(number))
             .filter(move |window| !self.is_deprecated(now, window.start()))
     }
@@ -210,7 +223,7 @@ impl<B: Bucket> LeapArray<B> {
     /// Number of the window that holds `time`.
     #[inline]
     pub(crate) fn number_at(&self, time: Timestamp) -> u64 {
-        time.as_nanos() / self.width_ns
+        (time.as_nanos() / self.width_ns).min(NUMBER_MAX)
     }
 
     fn interval_ns(&self) -> u64 {
@@ -227,6 +240,19 @@ impl<B: Bucket> LeapArray<B> {
     #[inline]
     fn lap(&self, number: u64) -> Lap {
         Lap::of(number / self.slots.len() as u64)
+    }
+
+    /// The oldest window that is in the ring together with `number`.
+    #[inline]
+    pub(crate) fn oldest(&self, number: u64) -> u64 {
+        (number + 1).saturating_sub(self.slots.len() as u64)
+    }
+
+    /// When `now` is charged: a reading behind the newest window counts as the
+    /// beginning of that.
+    pub(crate) fn charged(&self, now: Timestamp) -> Timestamp {
+        let head = self.head.load(Ordering::Acquire);
+        now.max(Timestamp::from_nanos(head.saturating_mul(self.width_ns)))
     }
 
     /// The newest window anybody has seen, `now` included: this is where time
@@ -257,14 +283,20 @@ impl<B: Bucket> LeapArray<B> {
 
     #[cold]
     fn renew(&self, slot: &Slot<B>, number: u64) -> bool {
-        let wanted = number + 1;
-        slot.bucket.renew(&Renewal {
+        let renewal = Renewal {
             lap: self.lap(number),
             stamp: &slot.stamp,
-            wanted,
-        });
+            wanted: number + 1,
+            head: &self.head,
+            head_max: number + self.slots.len() as u64 - 1,
+        };
+        slot.bucket.renew(&renewal);
+        if renewal.is_overtaken() {
+            // Some cells may have been left to the newer window.
+            return false;
+        }
         // Release: who sees the stamp sees the renewed cells.
-        slot.stamp.fetch_max(wanted, Ordering::AcqRel) <= wanted
+        slot.stamp.fetch_max(renewal.wanted, Ordering::AcqRel) <= renewal.wanted
     }
 
     pub(crate) fn existing(&self, number: u64) -> Option<Window<'_, B>> {
@@ -277,12 +309,19 @@ impl<B: Bucket> LeapArray<B> {
 }
 
 impl Renewal<'_> {
-    /// Whether the window still waits for its stamp. To be asked after a cell
-    /// was loaded: a count that somebody added to the renewed cell is visible
-    /// only together with the stamp.
+    /// Whether the window still waits for its stamp and is in the ring. To be
+    /// asked after a cell was loaded: what somebody added to the renewed cell
+    /// is visible only together with the stamp, and that somebody has renewed
+    /// it for a newer window only together with the head of that.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
-        self.stamp.load(Ordering::Acquire) < self.wanted
+        // Acquire, both: the next look at the cell is no older than these.
+        self.stamp.load(Ordering::Acquire) < self.wanted && !self.is_overtaken()
+    }
+
+    #[inline]
+    fn is_overtaken(&self) -> bool {
+        self.head.load(Ordering::Acquire) > self.head_max
     }
 }
 
@@ -308,6 +347,19 @@ impl<'a, B: Bucket> Window<'a, B> {
     #[inline]
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Adds `n` to one counter of this window, or of the newest one if this
+    /// window has been taken over meanwhile.
+    #[inline]
+    pub fn add_to(&mut self, counter: impl Fn(&B) -> &Counter, n: u64) {
+        self.write(|bucket, lap| counter(bucket).add(lap, n));
+    }
+
+    /// What one counter of this window holds.
+    #[inline]
+    pub fn count_of(&self, counter: impl Fn(&B) -> &Counter) -> u64 {
+        counter(self.bucket()).get(self.lap())
     }
 
     /// Does `write` on the cells of this window, or of the newest one if this

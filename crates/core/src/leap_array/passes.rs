@@ -146,7 +146,8 @@ impl PassCell {
         }
     }
 
-    pub(crate) fn renew(&self, renewal: &Renewal<'_>) {
+    /// Makes it the cell of a new window.
+    pub fn renew(&self, renewal: &Renewal<'_>) {
         renew_word(&self.0, renewal.lap.bits() << LAP_SHIFT, renewal);
     }
 }
