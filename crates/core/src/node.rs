@@ -62,7 +62,9 @@ impl NodeSettings {
         // One more second than the minute: the calendar second before this one
         // is asked for, and the first of the sixty must still be whole.
         let minute_boxes = (MINUTE_SECONDS + 1) * SECOND_NS / box_ns;
-        let boxes = minute_boxes.max(span_boxes + group) + 1;
+        let boxes = minute_boxes
+            .max(span_boxes.saturating_add(group))
+            .saturating_add(1);
         if boxes > BOXES_MAX {
             let problem = "the windows and one second have too small a common measure; \
                            choose windows that divide a second";
@@ -319,6 +321,11 @@ impl Node {
     #[inline]
     pub fn in_flight(&self) -> u64 {
         self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Whether any call has ever come here.
+    pub fn was_used(&self) -> bool {
+        self.direction.load(Ordering::Relaxed) != UNDECIDED
     }
 
     /// Passes in the second view.

@@ -5,9 +5,13 @@
 //! --release`. Rings are tiny, a window is 10 ns long, and the number of
 //! preemptions is bounded, so that all models together end within minutes.
 //!
-//! A model that never fails proves little. Each names the change to the code
-//! that was tried to see it fail.
+//! A model that never fails proves little: where a comment says "fails if", the
+//! code was broken in that way and the model was seen to fail.
 #![cfg(loom)]
+#![allow(
+    missing_docs,
+    reason = "without --cfg loom nothing is left to document"
+)]
 
 use std::time::Duration;
 
@@ -134,9 +138,10 @@ fn of_two_calls_on_both_sides_of_a_rollover_exactly_one_passes_at_limit_one() {
     });
 }
 
+/// The largest model: three threads, of which two open the newer window.
 #[test]
 fn of_three_calls_around_a_rollover_exactly_the_limit_passes() {
-    model(2, || {
+    model(1, || {
         let limiter = limiter(2, 2);
         let calls: Vec<_> = [2, 2]
             .into_iter()

@@ -1,1 +1,32 @@
-//! Placeholder.
+#![doc = include_str!("guide.md")]
+
+mod builder;
+mod call_error;
+mod engine;
+mod entry;
+mod global;
+mod pending;
+mod registry;
+mod request;
+mod resource;
+
+pub use builder::{BuildError, EngineBuilder};
+pub use call_error::CallError;
+pub use engine::{Engine, EngineStats};
+pub use entry::{Entry, OwnedEntry};
+#[cfg(feature = "tokio")]
+pub use global::acquire;
+pub use global::{AlreadyInUse, CallSite, engine, entry, init, try_entry};
+pub use pending::Pending;
+pub use request::Request;
+pub use resource::Resource;
+
+pub use flowgate_core::{
+    Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, NodeSnapshot,
+    Outcome, RuleId, SlidingWindowLimiter, TimeSource, Timestamp, Traffic, Verdict,
+};
+pub use flowgate_rules::{
+    BreakerStrategy, CircuitState, ControlBehavior, DegradeRule, Fault, FlowRule, Grade, LimitApp,
+    LoadReport, OnInvalid, RuleError, Strategy, Warning,
+};
+pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};

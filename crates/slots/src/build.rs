@@ -124,7 +124,7 @@ impl ChainPlan {
         table: &RuleTable<K>,
         resource: &str,
         state: &str,
-    ) -> Vec<(Arc<RuleEntry<K>>, Arc<K::State>)> {
+    ) -> Vec<Applying<K>> {
         let entries = table.matching(resource).into_iter();
         entries
             .map(|entry| {
@@ -134,6 +134,9 @@ impl ChainPlan {
             .collect()
     }
 }
+
+/// A rule, and what it remembers of the resource.
+type Applying<K> = (Arc<RuleEntry<K>>, Arc<<K as RuleKind>::State>);
 
 /// Whether `context` is the one that a rule means by `reference`.
 pub(crate) fn is_context(context: &str, reference: &str) -> bool {

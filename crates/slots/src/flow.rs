@@ -299,12 +299,14 @@ impl FlowSlot {
             }
             Err(full) => full,
         };
-        if call.prioritized && check.may_borrow()
-            && let Ok((loan, wait)) = node.borrow(call.now, weight, limit) {
-                call.holds.set_pass(place, Hold::Loaned(loan));
-                call.holds.wait_for(call.slot, wait);
-                return None;
-            }
+        if call.prioritized
+            && check.may_borrow()
+            && let Ok((loan, wait)) = node.borrow(call.now, weight, limit)
+        {
+            call.holds.set_pass(place, Hold::Loaned(loan));
+            call.holds.wait_for(call.slot, wait);
+            return None;
+        }
         if exceeds(&full) {
             return Some(check.refuse_rate(allowed, own, weight, full));
         }

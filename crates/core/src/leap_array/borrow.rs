@@ -7,14 +7,24 @@
 //! # How a borrower and an ordinary caller see each other
 //!
 //! They write different words, so each could miss the other. Therefore a
-//! borrower (1) looks at the present state, (2) adds its amount to the future
-//! window, and (3) *confirms* by raising the epoch in the present window's word
-//! from just the value it has looked at. If anybody passed, or another borrower
-//! confirmed, since (1), step (3) fails, the amount is taken out again and the
-//! borrower starts anew. An ordinary caller that read the amounts before step
-//! (2) fails its own compare-and-swap after step (3). Between (2) and a failed
-//! (3) others see an amount too much: they may refuse a call that would just
-//! have fitted, they never admit one that does not.
+//! borrower
+//!
+//! 1. looks at the present state,
+//! 2. adds its amount to the future window,
+//! 3. looks whether its present window is still the head, by a
+//!    read-modify-write of the head, and
+//! 4. *confirms* by raising the epoch in the present window's word from just
+//!    the value it has looked at.
+//!
+//! If anybody passed, or another borrower confirmed, since (1), step (4) fails;
+//! if a newer window was opened, (3) does. The amount is then taken out again
+//! and the borrower starts anew. An ordinary caller of the same window that
+//! read the amounts before step (2) fails its own compare-and-swap after step
+//! (4). One of a newer window, which need not have sealed the borrower's, comes
+//! to the head either before step (3), which then fails, or after it, and then
+//! sees the amount. Between (2) and a failed (3) or (4) others see an amount
+//! too much: they may refuse a call that would just have fitted, they never
+//! admit one that does not.
 
 use std::time::Duration;
 
@@ -43,7 +53,7 @@ pub struct Borrowed {
 pub struct BorrowRefused;
 
 impl Borrowed {
-    /// For spans of up to `windows` windows.
+    /// For spans of up to `windows` windows; not for longer ones.
     pub fn new(windows: u64) -> Self {
         // The present window, those before it in the span, and as many ahead.
         let slots = windows.max(1) * 2 + 1;
@@ -53,10 +63,12 @@ impl Borrowed {
         }
     }
 
-    /// Whether any window after `window` was ever borrowed from.
+    /// How far after `window` the latest one lies that was ever borrowed from.
     #[inline]
-    pub(super) fn is_ahead_of(&self, window: u64) -> bool {
-        self.horizon.load(Ordering::Acquire) > window + 1
+    pub(super) fn windows_ahead_of(&self, window: u64) -> u64 {
+        self.horizon
+            .load(Ordering::Acquire)
+            .saturating_sub(window + 1)
     }
 
     /// Amounts borrowed from windows of the span of `number` that have begun.
@@ -88,7 +100,7 @@ impl Borrowed {
     /// All amounts borrowed from windows after the present one.
     pub fn waiting(&self, span: Span, number: u64) -> u64 {
         let present = span.window(number);
-        if !self.is_ahead_of(present) {
+        if self.windows_ahead_of(present) == 0 {
             return 0;
         }
         (present + 1..=present + span.windows())
@@ -115,20 +127,26 @@ impl Borrowed {
         (window / self.amounts.len() as u64) % AMOUNT_MAX + 1
     }
 
-    fn add(&self, window: u64, n: u64) {
+    /// Adds `n` to the amount borrowed from `window`; false if its word may
+    /// hold a newer window by now.
+    fn add(&self, window: u64, n: u64) -> bool {
         // Before the amount: who may see it must know to look.
-        self.horizon.fetch_max(window + 1, Ordering::AcqRel);
+        self.horizon
+            .fetch_max(window.saturating_add(1), Ordering::AcqRel);
         let lap = self.lap(window);
-        let _ = self
-            .slot(window)
+        self.slot(window)
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                let amount = if word >> 32 == lap {
-                    word & AMOUNT_MAX
-                } else {
-                    0
-                };
-                Some((lap << 32) | (amount + n).min(AMOUNT_MAX))
-            });
+                if word >> 32 == lap {
+                    let amount = (word & AMOUNT_MAX) + n;
+                    return Some((lap << 32) | amount.min(AMOUNT_MAX));
+                }
+                // Asked after the word was loaded: whoever wrote a newer window
+                // into it has raised the horizon before.
+                let horizon = self.horizon.load(Ordering::Acquire);
+                let overwritten = horizon > window.saturating_add(self.amounts.len() as u64);
+                (!overwritten).then_some((lap << 32) | n.min(AMOUNT_MAX))
+            })
+            .is_ok()
     }
 
     fn take_out(&self, window: u64, n: u64) {
@@ -185,6 +203,10 @@ impl<B: Passes> LeapArray<B> {
         wait_max: Duration,
         borrowed: &Borrowed,
     ) -> Result<(Loan, Duration), BorrowRefused> {
+        debug_assert!(
+            borrowed.amounts.len() as u64 > 2 * span.windows(),
+            "made for a shorter span"
+        );
         let amount = u64::from(n);
         loop {
             let Some(seen) = self.look(now, span, None) else {
@@ -197,7 +219,7 @@ impl<B: Passes> LeapArray<B> {
             let waiting = borrowed.waiting(span, seen.number);
             let found = (1..=span.windows()).find_map(|ahead| {
                 let wait = self.until(now, span, present + ahead);
-                if wait >= wait_max || waiting >= limit {
+                if wait >= wait_max || waiting >= limit || waiting + amount > AMOUNT_MAX {
                     return None;
                 }
                 let left = self.left_in(span, seen.number, ahead)
@@ -207,19 +229,29 @@ impl<B: Passes> LeapArray<B> {
             let Some((window, wait)) = found else {
                 return Err(BorrowRefused);
             };
-            borrowed.add(window, amount);
-            if self.confirm_borrow(&seen) {
-                return Ok((
-                    Loan {
-                        window,
-                        amount: n,
-                        counted_in: None,
-                    },
-                    wait,
-                ));
+            if !borrowed.add(window, amount) {
+                if self.is_head(seen.number) {
+                    return Err(BorrowRefused);
+                }
+                continue;
+            }
+            if self.is_head(seen.number) && self.confirm_borrow(&seen) {
+                let loan = Loan {
+                    window,
+                    amount: n,
+                    counted_in: None,
+                };
+                return Ok((loan, wait));
             }
             borrowed.take_out(window, amount);
         }
+    }
+
+    /// Whether window `number` is still the newest. A read-modify-write, though
+    /// it changes nothing: of it and the one that opens a newer window, one
+    /// comes first, and the other sees all that was done before.
+    fn is_head(&self, number: u64) -> bool {
+        self.head.fetch_max(number, Ordering::AcqRel) == number
     }
 
     /// Books `n` passes in the window to come `window`, unchecked: on nodes that
@@ -238,11 +270,12 @@ impl<B: Passes> LeapArray<B> {
         borrowed.take_out(loan.window, u64::from(loan.amount));
     }
 
-    /// The time from `now` until window `window` of the span begins.
+    /// The time from `now`, as the ring charges it, until window `window` of
+    /// the span begins.
     pub fn until(&self, now: Timestamp, span: Span, window: u64) -> Duration {
         let start = window
             .saturating_mul(span.group())
             .saturating_mul(self.width_ns);
-        Timestamp::from_nanos(start).since(now)
+        Timestamp::from_nanos(start).since(self.charged(now))
     }
 }

@@ -33,7 +33,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
 use super::cell::{Lap, renew_word};
-use super::{Borrowed, Bucket, LeapArray, Renewal};
+use super::{Borrowed, Bucket, LeapArray, Renewal, SAMPLE_COUNT_MAX};
 
 const PASS_BITS: u32 = 34;
 const EPOCH_BITS: u32 = 17;
@@ -55,7 +55,8 @@ pub trait Passes: Bucket {
 }
 
 /// A span of the ring, in whole windows of `group` boxes each: the present
-/// group of boxes and the `windows − 1` before it.
+/// group of boxes and the `windows − 1` before it. A span longer than the ring
+/// it is used with means the whole ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     group: u64,
@@ -75,7 +76,8 @@ pub struct Taken {
 /// There was no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
-    /// Passes in the span, those borrowed for it included.
+    /// Passes in the span, those borrowed for it included; where a window that
+    /// was borrowed from has no room, the passes of that window's span.
     pub sum: u64,
     /// When the same call would pass if nobody else came; `None`: never.
     pub retry_after: Option<Duration>,
@@ -170,11 +172,13 @@ fn owns(lap: Lap, word: u64) -> bool {
 }
 
 impl Span {
-    /// A span of `windows` windows of `group` boxes each, both at least 1.
+    /// A span of `windows` windows of `group` boxes each, both at least 1 and
+    /// at most [`SAMPLE_COUNT_MAX`].
     pub fn new(group: u64, windows: u64) -> Self {
+        let most = u64::from(SAMPLE_COUNT_MAX);
         Span {
-            group: group.max(1),
-            windows: windows.max(1),
+            group: group.clamp(1, most),
+            windows: windows.clamp(1, most),
         }
     }
 
@@ -267,18 +271,15 @@ impl<B: Passes> LeapArray<B> {
             let Some(seen) = self.look(now, span, borrowed) else {
                 continue;
             };
-            let sum = seen.sum.saturating_add(amount);
-            let fits = sum <= limit
-                && seen.word & PASSES_MAX <= PASSES_MAX - amount
-                && borrowed.is_none_or(|b| self.fits_later(b, span, &seen, amount, limit));
-            if !fits {
-                return Err(self.full(now, span, borrowed, &seen, amount, limit));
+            if let Some(sum) = self.no_room(span, borrowed, &seen, amount, limit) {
+                let retry_after = self.retry_after(now, span, borrowed, &seen, amount, limit);
+                return Err(Full { sum, retry_after });
             }
             if self.swap_word(&seen, seen.word + amount) {
                 return Ok(Taken {
                     number: seen.number,
                     amount: n,
-                    sum,
+                    sum: seen.sum + amount,
                 });
             }
         }
@@ -287,12 +288,7 @@ impl<B: Passes> LeapArray<B> {
     /// Passes in the span at `now`, without reserving or sealing anything.
     pub fn passes_in(&self, now: Timestamp, span: Span, borrowed: Option<&Borrowed>) -> u64 {
         let head = self.current(now).number;
-        let first = span.first(head, 0);
-        let counted: u64 = (first..=head)
-            .filter_map(|number| self.existing(number))
-            .map(|window| window.bucket().passes().get(window.lap()))
-            .sum();
-        counted + borrowed.map_or(0, |b| b.begun(span, head))
+        self.left_in(span, head, 0) + borrowed.map_or(0, |b| b.begun(span, head))
     }
 
     /// Whether `n` more passes would fit the span now; takes nothing.
@@ -308,17 +304,19 @@ impl<B: Passes> LeapArray<B> {
         limit: u64,
         borrowed: Option<&Borrowed>,
     ) -> Result<(), Full> {
-        let number = self.current(now).number;
-        let sum = self.passes_in(now, span, borrowed);
-        if sum.saturating_add(u64::from(n)) <= limit {
-            return Ok(());
-        }
+        let amount = u64::from(n);
         let seen = Seen {
-            number,
+            number: self.current(now).number,
             word: 0,
-            sum,
+            sum: self.passes_in(now, span, borrowed),
         };
-        Err(self.full(now, span, borrowed, &seen, u64::from(n), limit))
+        match self.no_room(span, borrowed, &seen, amount, limit) {
+            None => Ok(()),
+            Some(sum) => {
+                let retry_after = self.retry_after(now, span, borrowed, &seen, amount, limit);
+                Err(Full { sum, retry_after })
+            }
+        }
     }
 
     /// Gives back what was taken, if its window is still in the ring.
@@ -347,7 +345,7 @@ impl<B: Passes> LeapArray<B> {
             return None;
         }
         let mut sum = word & PASSES_MAX;
-        for earlier in span.first(number, 0)..number {
+        for earlier in span.first(number, 0).max(self.oldest(number))..number {
             // Untouched windows are stamped and sealed too: a writer that is
             // late for one of them must not find it open.
             if !self.prepare(earlier) {
@@ -380,28 +378,46 @@ impl<B: Passes> LeapArray<B> {
     /// Passes that will still be in the span when the window `ahead` of the
     /// present one begins.
     pub(super) fn left_in(&self, span: Span, number: u64, ahead: u64) -> u64 {
-        (span.first(number, ahead)..=number)
-            .filter_map(|earlier| self.existing(earlier))
+        self.passes_of(span.first(number, ahead), number)
+    }
+
+    /// Passes in the boxes `first..=last`, as far as the ring has them.
+    fn passes_of(&self, first: u64, last: u64) -> u64 {
+        (first.max(self.oldest(last))..=last)
+            .filter_map(|number| self.existing(number))
             .map(|window| window.bucket().passes().get(window.lap()))
             .sum()
     }
 
-    /// Whether `amount` more passes now leave every window that was borrowed
-    /// from within `limit`.
+    /// The sum that leaves no room for `amount` more passes now: that of the
+    /// present span, or of a span to come whose window was borrowed from.
     #[inline]
-    fn fits_later(&self, b: &Borrowed, span: Span, seen: &Seen, amount: u64, limit: u64) -> bool {
-        if !b.is_ahead_of(span.window(seen.number)) {
-            return true;
+    fn no_room(
+        &self,
+        span: Span,
+        borrowed: Option<&Borrowed>,
+        seen: &Seen,
+        amount: u64,
+        limit: u64,
+    ) -> Option<u64> {
+        let word_full = seen.word & PASSES_MAX > PASSES_MAX - amount;
+        if word_full || seen.sum.saturating_add(amount) > limit {
+            return Some(seen.sum);
         }
-        (1..span.windows()).all(|ahead| {
-            let left = self.left_in(span, seen.number, ahead);
-            left + b.due_by(span, seen.number, ahead) + amount <= limit
-        })
+        let b = borrowed?;
+        // Windows after the last one borrowed from hold less than it.
+        let last = b.windows_ahead_of(span.window(seen.number));
+        (1..=last.min(span.windows() - 1))
+            .map(|ahead| {
+                self.left_in(span, seen.number, ahead) + b.due_by(span, seen.number, ahead)
+            })
+            .find(|sum| sum + amount > limit)
     }
 
-    /// How long until the same call would pass if nobody else came.
+    /// The time until the same call would pass if nobody else came; `None`:
+    /// never.
     #[cold]
-    fn full(
+    fn retry_after(
         &self,
         now: Timestamp,
         span: Span,
@@ -409,24 +425,38 @@ impl<B: Passes> LeapArray<B> {
         seen: &Seen,
         amount: u64,
         limit: u64,
-    ) -> Full {
-        let held = |ahead: u64| {
-            let due = borrowed.map_or(0, |b| b.due_by(span, seen.number, ahead));
-            self.left_in(span, seen.number, ahead) + due
-        };
-        let fits =
-            |ahead: u64| (ahead..ahead + span.windows()).all(|by| held(by) + amount <= limit);
-        let ahead = (amount <= limit)
-            .then(|| (1..=2 * span.windows()).find(|&a| fits(a)))
-            .flatten();
-        let retry_after = ahead.map(|ahead| {
-            let window_ns = span.group() * self.width_ns;
-            let at = (span.window(seen.number) + ahead).saturating_mul(window_ns);
-            Timestamp::from_nanos(at).since(now)
-        });
-        Full {
-            sum: seen.sum,
-            retry_after,
+    ) -> Option<Duration> {
+        let most = limit.checked_sub(amount)?;
+        let ahead = self.room_ahead(span, borrowed, seen.number, most);
+        Some(self.until(now, span, span.window(seen.number) + ahead))
+    }
+
+    /// The first window ahead of the present one from which on no span holds
+    /// more than `most`, if nobody else comes.
+    ///
+    /// One pass over the windows, from the farthest span that can hold anything
+    /// back to the present one. The answer is one after the first that holds
+    /// too much: what a span far ahead holds was borrowed, and the spans before
+    /// it down to `windows` ahead hold that too.
+    fn room_ahead(&self, span: Span, borrowed: Option<&Borrowed>, number: u64, most: u64) -> u64 {
+        let present = span.window(number);
+        let loaned = |window| borrowed.map_or(0, |b| b.amount(window));
+        let loans_ahead = borrowed.is_some_and(|b| b.windows_ahead_of(present) > 0);
+        let spans = if loans_ahead { 2 } else { 1 } * span.windows();
+        let mut held = 0_u64;
+        for ahead in (0..spans).rev() {
+            // Seen from the span after this one, its newest window leaves and
+            // one that is older than all enters.
+            held = held.saturating_sub(loaned(present + ahead + 1));
+            if let Some(oldest) = (present + ahead + 1).checked_sub(span.windows()) {
+                let first = oldest * span.group();
+                let last = (first + span.group() - 1).min(number);
+                held += loaned(oldest) + self.passes_of(first, last);
+            }
+            if held > most {
+                return ahead + 1;
+            }
         }
+        1
     }
 }

@@ -1,0 +1,238 @@
+//! Setting up an engine.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use flowgate_core::publish::Published;
+use flowgate_core::{Clock, GeometryError, NodeSettings};
+use flowgate_rules::{RuleSet, Settings};
+use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, Position, Slot, SlotError};
+
+use crate::engine::{Counters, Engine, Limits, Shared};
+use crate::registry::{NoResources, Registry};
+
+/// A chain has at most 64 slots; the rest is for those that come with Flowgate.
+const CUSTOM_SLOTS_MAX: usize = 32;
+
+/// Settings of an [`Engine`], with Sentinel's defaults.
+#[must_use]
+pub struct EngineBuilder {
+    clock: Option<Clock>,
+    sample_count: u32,
+    interval: Duration,
+    borrow_wait_max: Duration,
+    rt_max: Duration,
+    cold_factor: u32,
+    limits: Limits,
+    custom: Vec<CustomSlot>,
+    faults: FaultCounter,
+}
+
+/// Settings that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The second view.
+    #[error("second view: {0}")]
+    SecondView(#[from] GeometryError),
+    /// An interval that is no whole number of milliseconds.
+    #[error("second view: {0:?} is not a whole number of milliseconds up to 49 days")]
+    Interval(Duration),
+    /// A cold factor below 2.
+    #[error("cold factor: {0} would not warm up; give 2 or more")]
+    ColdFactor(u32),
+    /// A limit of nothing.
+    #[error("{0}: 0 would leave nothing to count with; give 1 or more")]
+    Limit(&'static str),
+    /// Too many custom slots.
+    #[error("{0} custom slots; give at most {CUSTOM_SLOTS_MAX}")]
+    CustomSlots(usize),
+}
+
+impl Default for EngineBuilder {
+    fn default() -> Self {
+        EngineBuilder {
+            clock: None,
+            sample_count: 2,
+            interval: Duration::from_secs(1),
+            borrow_wait_max: Duration::from_millis(500),
+            rt_max: Duration::from_millis(5_000),
+            cold_factor: 3,
+            limits: Limits {
+                resources_max: 10_000,
+                origins_max: 200,
+                contexts_max: 200,
+                default_context_statistics: false,
+            },
+            custom: Vec::new(),
+            faults: FaultCounter::default(),
+        }
+    }
+}
+
+impl EngineBuilder {
+    /// Where the time comes from. Default: the system clock.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// The second view, which rates are compared with: `sample_count` windows
+    /// in `interval`. Default: 2 in 1 s. More windows slide more smoothly and
+    /// take more memory (see `docs/guarantees.md`).
+    pub fn second_view(mut self, sample_count: u32, interval: Duration) -> Self {
+        self.sample_count = sample_count;
+        self.interval = interval;
+        self
+    }
+
+    /// A prioritized call borrows from a window to come if it then waits less
+    /// than this; at most the interval of the second view. Default: 500 ms.
+    pub fn borrow_wait_max(mut self, wait: Duration) -> Self {
+        self.borrow_wait_max = wait;
+        self
+    }
+
+    /// The largest response time that the least response time shows, and what
+    /// it shows while nothing was measured. Default: 5 s.
+    pub fn rt_max(mut self, rt: Duration) -> Self {
+        self.rt_max = rt;
+        self
+    }
+
+    /// How many times slower than its rate a cold warm-up rule starts, at
+    /// least 2. Default: 3.
+    pub fn cold_factor(mut self, factor: u32) -> Self {
+        self.cold_factor = factor;
+        self
+    }
+
+    /// The most resources with statistics of their own, about 11 KB each at the
+    /// default second view. Default: 10,000. Resources that a rule names are
+    /// always among them; others beyond the limit are guarded by the rules that
+    /// match them, and counted together.
+    pub fn resources_max(mut self, resources: usize) -> Self {
+        self.limits.resources_max = resources;
+        self
+    }
+
+    /// The most origins of one resource with statistics of their own; those
+    /// beyond are counted together, as one origin. Default: 200.
+    pub fn origins_max(mut self, origins: usize) -> Self {
+        self.limits.origins_max = origins;
+        self
+    }
+
+    /// The most contexts of one resource with statistics of their own; those
+    /// beyond are counted together, as one context. Default: 200.
+    pub fn contexts_max(mut self, contexts: usize) -> Self {
+        self.limits.contexts_max = contexts;
+        self
+    }
+
+    /// Whether calls that name no context are counted apart from the resource
+    /// as a whole, as Sentinel does. Default: only where a rule needs it, as it
+    /// doubles the cost of counting.
+    pub fn default_context_statistics(mut self, count: bool) -> Self {
+        self.limits.default_context_statistics = count;
+        self
+    }
+
+    /// Adds a slot of your own to the chain of every resource.
+    pub fn slot(mut self, position: Position, slot: impl Slot) -> Self {
+        self.custom.push(CustomSlot {
+            position,
+            slot: Arc::new(slot),
+        });
+        self
+    }
+
+    /// Called when a custom slot fails or panics, on the thread of the call.
+    pub fn on_slot_fault(
+        mut self,
+        hook: impl Fn(&'static str, &SlotError) + Send + Sync + 'static,
+    ) -> Self {
+        self.faults = FaultCounter::with_hook(hook);
+        self
+    }
+
+    /// The engine.
+    ///
+    /// # Panics
+    ///
+    /// If the settings cannot be; [`EngineBuilder::try_build`] returns that as
+    /// an error. The default settings can.
+    pub fn build(self) -> Engine {
+        match self.try_build() {
+            Ok(engine) => engine,
+            Err(error) => panic!("engine settings: {error}"),
+        }
+    }
+
+    /// The engine.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] says which setting cannot be.
+    pub fn try_build(self) -> Result<Engine, BuildError> {
+        let EngineBuilder {
+            sample_count,
+            interval,
+            borrow_wait_max,
+            rt_max,
+            ..
+        } = self;
+        let nodes = NodeSettings::new(sample_count, interval, borrow_wait_max, rt_max)?;
+        let whole_ms = interval.as_nanos().is_multiple_of(1_000_000);
+        let interval_ms = u32::try_from(interval.as_millis())
+            .ok()
+            .filter(|_| whole_ms);
+        let interval_ms = interval_ms.ok_or(BuildError::Interval(interval))?;
+        if self.cold_factor < 2 {
+            return Err(BuildError::ColdFactor(self.cold_factor));
+        }
+        for (name, limit) in [
+            ("resources_max", self.limits.resources_max),
+            ("origins_max", self.limits.origins_max),
+            ("contexts_max", self.limits.contexts_max),
+        ] {
+            if limit == 0 {
+                return Err(BuildError::Limit(name));
+            }
+        }
+        if self.custom.len() > CUSTOM_SLOTS_MAX {
+            return Err(BuildError::CustomSlots(self.custom.len()));
+        }
+        let settings = Settings {
+            cold_factor: self.cold_factor,
+            interval_ms,
+        };
+        let custom: Arc<[CustomSlot]> = self.custom.into();
+        let faults = Arc::new(self.faults);
+        let plan = ChainPlan {
+            rules: RuleSet::default(),
+            settings: settings.clone(),
+            custom: Arc::clone(&custom),
+            faults: Arc::clone(&faults),
+            registry: Arc::new(NoResources),
+        };
+        let shared = Arc::new(Shared {
+            clock: self.clock.unwrap_or_default(),
+            nodes: Arc::new(nodes),
+            plan: Published::new(plan),
+            enabled: AtomicBool::new(true),
+            limits: self.limits,
+            counters: Counters::default(),
+            faults,
+            custom,
+            settings,
+            loading: Mutex::new(()),
+        });
+        let registry = Registry::new(Arc::clone(&shared));
+        Ok(Engine {
+            shared,
+            registry: Arc::new(registry),
+        })
+    }
+}

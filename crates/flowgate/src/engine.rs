@@ -1,0 +1,363 @@
+//! The engine: clock, resources, and the rules in force.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flowgate_core::node::RawFigures;
+use flowgate_core::publish::Published;
+use flowgate_core::{Clock, NodeSettings, NodeSnapshot};
+use flowgate_rules::{
+    CircuitState, Degrade, DegradeRule, Flow, FlowRule, LoadReport, OnInvalid, RuleError, RuleSet,
+    RuleTable, Settings,
+};
+use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter};
+
+use crate::builder::EngineBuilder;
+use crate::registry::Registry;
+use crate::request::Request;
+use crate::resource::Resource;
+
+/// What one or many services are guarded by: a clock, the resources and their
+/// statistics, and the rules in force.
+///
+/// Cloning shares. Any number of engines may live in one process; the crate's
+/// free functions use a default one ([`crate::engine`]).
+///
+/// ```
+/// use flowgate::Engine;
+///
+/// let engine = Engine::new();
+/// engine.load_json("flow", r#"[{"resource": "orders", "count": 2}]"#)?;
+///
+/// let orders = engine.resource("orders");
+/// let passed = (0..5).filter(|_| orders.try_entry().is_ok()).count();
+/// assert!(passed >= 2);
+/// # Ok::<(), flowgate::RuleError>(())
+/// ```
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) registry: Arc<Registry>,
+}
+
+/// What every resource of an engine needs at hand.
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
+    pub(crate) nodes: Arc<NodeSettings>,
+    pub(crate) plan: Published<ChainPlan>,
+    pub(crate) enabled: AtomicBool,
+    pub(crate) limits: Limits,
+    pub(crate) counters: Counters,
+    pub(crate) faults: Arc<FaultCounter>,
+    pub(crate) custom: Arc<[CustomSlot]>,
+    pub(crate) settings: Settings,
+    /// Held while a document is put in force: loaders take turns.
+    pub(crate) loading: Mutex<()>,
+}
+
+/// Bounds on what an engine remembers.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    pub(crate) resources_max: usize,
+    pub(crate) origins_max: usize,
+    pub(crate) contexts_max: usize,
+    pub(crate) default_context_statistics: bool,
+}
+
+/// What happens seldom and should be seen.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) overflowed_resources: AtomicU64,
+    pub(crate) overflowed_origins: AtomicU64,
+    pub(crate) overflowed_contexts: AtomicU64,
+    pub(crate) waits_in_runtime: AtomicU64,
+}
+
+/// The engine's own figures, beside those of its resources.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EngineStats {
+    /// Resources with statistics of their own.
+    pub resources: usize,
+    /// Calls of resources beyond the limit on resources: they were guarded, and
+    /// counted together.
+    pub overflowed_resources: u64,
+    /// Calls of origins beyond the limit on origins of one resource.
+    pub overflowed_origins: u64,
+    /// Calls of contexts beyond the limit on contexts of one resource.
+    pub overflowed_contexts: u64,
+    /// Blocking waits inside an async runtime, where each holds up a worker:
+    /// use `acquire().await` there. Counted with the feature `tokio`.
+    pub waits_in_runtime: u64,
+    /// Faults of custom slots.
+    pub slot_faults: u64,
+    /// Number of the rules in force; grows with each load.
+    pub generation: u64,
+}
+
+impl Engine {
+    /// An engine on the system clock, with Sentinel's defaults and no rules.
+    pub fn new() -> Self {
+        Engine::builder().build()
+    }
+
+    /// To set up an engine otherwise.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder::default()
+    }
+
+    /// The clock that decisions are made by.
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    // Calls.
+
+    /// A handle to the resource `name`: get it once, use it many times.
+    pub fn resource(&self, name: &str) -> Resource {
+        self.registry.resource(name)
+    }
+
+    /// Asks to enter the resource `name`; waits on the thread if told to queue.
+    ///
+    /// # Errors
+    ///
+    /// [`Block`](crate::Block) if a rule refuses.
+    pub fn entry(&self, name: &str) -> Result<crate::Entry<'static>, crate::Block> {
+        self.request(name).entry()
+    }
+
+    /// Asks to enter the resource `name`; never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Block`](crate::Block) if a rule refuses, or would have the call wait.
+    pub fn try_entry(&self, name: &str) -> Result<crate::Entry<'static>, crate::Block> {
+        self.request(name).try_entry()
+    }
+
+    /// Asks to enter the resource `name`; waits without holding up the thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Block`](crate::Block) if a rule refuses.
+    #[cfg(feature = "tokio")]
+    pub async fn acquire(&self, name: &str) -> Result<crate::Entry<'static>, crate::Block> {
+        self.request(name).acquire().await
+    }
+
+    /// A call of the resource `name` with an origin, context, weight, priority,
+    /// direction or arguments.
+    pub fn request<'r>(&self, name: &str) -> Request<'static, 'r> {
+        Request::owned(self.resource(name))
+    }
+
+    // Rules.
+
+    /// Puts a list of rules of one kind in force: `kind` is `flow` or
+    /// `degrade`, `text` an array as Sentinel writes it.
+    ///
+    /// # Errors
+    ///
+    /// [`RuleError`] with every fault of the text; then nothing has changed.
+    pub fn load_json(&self, kind: &str, text: impl AsRef<[u8]>) -> Result<LoadReport, RuleError> {
+        self.load_json_with(kind, text, OnInvalid::Refuse)
+    }
+
+    /// The same, with a choice of what happens to faulty rules.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::load_json`]; with [`OnInvalid::Skip`] only if the text is
+    /// not a list of rules at all.
+    pub fn load_json_with(
+        &self,
+        kind: &str,
+        text: impl AsRef<[u8]>,
+        on_invalid: OnInvalid,
+    ) -> Result<LoadReport, RuleError> {
+        self.replace(|rules, settings| rules.with_list(kind, text, settings, on_invalid))
+    }
+
+    /// Puts a whole document in force: an object with a list for each kind. A
+    /// kind that it does not mention stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`RuleError`] with every fault of the text; then nothing has changed.
+    pub fn load_document(&self, text: impl AsRef<[u8]>) -> Result<LoadReport, RuleError> {
+        self.load_document_with(text, OnInvalid::Refuse)
+    }
+
+    /// The same, with a choice of what happens to faulty rules.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::load_document`].
+    pub fn load_document_with(
+        &self,
+        text: impl AsRef<[u8]>,
+        on_invalid: OnInvalid,
+    ) -> Result<LoadReport, RuleError> {
+        self.replace(|rules, settings| rules.with_document(text, settings, on_invalid))
+    }
+
+    /// Puts flow rules that were built in code in force.
+    ///
+    /// # Errors
+    ///
+    /// [`RuleError`] with every fault; then nothing has changed.
+    pub fn load_flow(&self, list: Vec<FlowRule>) -> Result<LoadReport, RuleError> {
+        self.replace(|rules, settings| rules.with_flow(list, settings, OnInvalid::Refuse))
+    }
+
+    /// Puts circuit breakers that were built in code in force.
+    ///
+    /// # Errors
+    ///
+    /// [`RuleError`] with every fault; then nothing has changed.
+    pub fn load_degrade(&self, list: Vec<DegradeRule>) -> Result<LoadReport, RuleError> {
+        self.replace(|rules, settings| rules.with_degrade(list, settings, OnInvalid::Refuse))
+    }
+
+    /// The flow rules in force.
+    pub fn flow_rules(&self) -> Arc<RuleTable<Flow>> {
+        Arc::clone(&self.shared.plan.load().1.rules.flow)
+    }
+
+    /// The circuit breakers in force.
+    pub fn degrade_rules(&self) -> Arc<RuleTable<Degrade>> {
+        Arc::clone(&self.shared.plan.load().1.rules.degrade)
+    }
+
+    /// The states of the breakers of `resource`, in the order of the rules.
+    pub fn breakers(&self, resource: &str) -> Vec<CircuitState> {
+        let entries = self.degrade_rules().matching(resource).into_iter();
+        let state = |entry: Arc<flowgate_rules::RuleEntry<Degrade>>| {
+            entry
+                .state_of(resource)
+                .map_or(CircuitState::Closed, |breaker| breaker.state())
+        };
+        entries.map(state).collect()
+    }
+
+    fn replace(
+        &self,
+        change: impl FnOnce(&RuleSet, &Settings) -> Result<(RuleSet, LoadReport), RuleError>,
+    ) -> Result<LoadReport, RuleError> {
+        let _turn = self.shared.take_turn();
+        let (_, plan) = self.shared.plan.load();
+        let (rules, report) = change(&plan.rules, &self.shared.settings)?;
+        self.shared
+            .plan
+            .publish(self.shared.plan_of(rules, &self.registry));
+        Ok(report)
+    }
+
+    // The switch.
+
+    /// Switches all guarding on or off: while off, every call passes, and
+    /// nothing is checked or counted. Calls admitted before leave as they came.
+    pub fn set_enabled(&self, enabled: bool) {
+        self.shared.enabled.store(enabled, Ordering::Release);
+    }
+
+    /// Whether calls are guarded.
+    pub fn is_enabled(&self) -> bool {
+        self.shared.enabled.load(Ordering::Acquire)
+    }
+
+    // Figures.
+
+    /// The figures of the resource `name`, if it was ever asked for. Looking
+    /// makes nothing.
+    pub fn node(&self, name: &str) -> Option<NodeSnapshot> {
+        let resource = self.registry.find(name)?;
+        Some(resource.node.snapshot(self.clock().now()))
+    }
+
+    /// The figures of one origin of a resource, if it ever called it.
+    pub fn origin_node(&self, name: &str, origin: &str) -> Option<NodeSnapshot> {
+        let node = self.registry.find(name)?.origins.find(origin)?;
+        Some(node.snapshot(self.clock().now()))
+    }
+
+    /// The figures of a resource in one context, if it was ever called there
+    /// and that was counted apart. Calls that name no context are counted apart
+    /// only if the engine was built so, or a rule asks for it.
+    pub fn context_node(&self, name: &str, context: &str) -> Option<NodeSnapshot> {
+        let context = crate::request::context_or_default(context);
+        let node = self.registry.find(name)?.contexts.find(context)?;
+        Some(node.snapshot(self.clock().now()))
+    }
+
+    /// The figures of all inbound calls together: a sum, taken now.
+    pub fn inbound(&self) -> NodeSnapshot {
+        let now = self.clock().now();
+        let mut total = RawFigures::default();
+        self.registry.for_each(|resource| {
+            if let Some(figures) = resource.node.inbound(now) {
+                total.add(&figures);
+            }
+        });
+        total.snapshot(&self.shared.nodes)
+    }
+
+    /// The names of all resources with statistics of their own, sorted.
+    pub fn resources(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        self.registry
+            .for_each(|resource| names.push(resource.name.to_string()));
+        names.sort_unstable();
+        names
+    }
+
+    /// The engine's own figures.
+    pub fn stats(&self) -> EngineStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.shared.counters;
+        EngineStats {
+            resources: self.registry.len(),
+            overflowed_resources: read(&counters.overflowed_resources),
+            overflowed_origins: read(&counters.overflowed_origins),
+            overflowed_contexts: read(&counters.overflowed_contexts),
+            waits_in_runtime: read(&counters.waits_in_runtime),
+            slot_faults: self.shared.faults.count(),
+            generation: self.shared.plan.generation(),
+        }
+    }
+}
+
+impl Shared {
+    fn take_turn(&self) -> MutexGuard<'_, ()> {
+        // What the lock guards is replaced as a whole: a loader that panicked
+        // has left nothing half done.
+        self.loading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn plan_of(&self, rules: RuleSet, registry: &Arc<Registry>) -> ChainPlan {
+        ChainPlan {
+            rules,
+            settings: self.settings.clone(),
+            custom: Arc::clone(&self.custom),
+            faults: Arc::clone(&self.faults),
+            registry: crate::registry::Finder::new(registry),
+        }
+    }
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Engine::new()
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("clock", self.clock())
+            .field("stats", &self.stats())
+            .finish_non_exhaustive()
+    }
+}

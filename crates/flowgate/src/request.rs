@@ -1,0 +1,198 @@
+//! A call that says more about itself than its resource.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowgate_core::{Arg, Block, Traffic};
+use flowgate_slots::CONTEXT_DEFAULT;
+
+use crate::entry::Entry;
+use crate::pending::Pending;
+use crate::resource::{Resource, ResourceInner, ResourceRef};
+
+/// A call in the making.
+///
+/// ```
+/// use flowgate::{Engine, Traffic};
+///
+/// let orders = Engine::new().resource("orders");
+/// let entry = orders
+///     .request()
+///     .origin("web")
+///     .context("checkout")
+///     .weight(2)
+///     .traffic(Traffic::Inbound)
+///     .entry()?;
+/// # entry.exit();
+/// # Ok::<(), flowgate::Block>(())
+/// ```
+#[must_use = "a request asks for nothing until `entry`, `try_entry`, `acquire` or `reserve`"]
+pub struct Request<'a, 'r> {
+    resource: ResourceRef<'a>,
+    spec: Spec<'r>,
+}
+
+/// What becomes of a wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// It is waited for right away.
+    Is,
+    /// The caller has it, and may still give the call up.
+    IsTheCallers,
+    /// A call that would have to wait is refused.
+    Refuses,
+}
+
+pub(crate) struct Spec<'r> {
+    pub(crate) weight: u32,
+    pub(crate) prioritized: bool,
+    pub(crate) traffic: Traffic,
+    pub(crate) origin: &'r str,
+    pub(crate) context: &'r str,
+    pub(crate) args: &'r [Arg<'r>],
+}
+
+impl<'a, 'r> Request<'a, 'r> {
+    #[inline]
+    pub(crate) fn lent(resource: &'a ResourceInner) -> Self {
+        Request {
+            resource: ResourceRef::Lent(resource),
+            spec: Spec::default(),
+        }
+    }
+
+    pub(crate) fn owned(resource: Resource) -> Self {
+        Request {
+            resource: ResourceRef::Held(resource.inner),
+            spec: Spec::default(),
+        }
+    }
+
+    /// Makes the guard independent of the handle: it may outlive it, at the
+    /// price of a reference count.
+    pub fn into_owned(self, resource: &Resource) -> Request<'static, 'r> {
+        Request {
+            resource: ResourceRef::Held(Arc::clone(&resource.inner)),
+            spec: self.spec,
+        }
+    }
+
+    /// Who calls. Rules may limit one origin, or each of those without a rule
+    /// of their own. Default: unknown.
+    pub fn origin(mut self, origin: &'r str) -> Self {
+        self.spec.origin = origin;
+        self
+    }
+
+    /// The entrance that the call came through; CHAIN rules limit a resource as
+    /// called in one context. Default, also for an empty name: Sentinel's
+    /// default context.
+    pub fn context(mut self, context: &'r str) -> Self {
+        self.spec.context = context_or_default(context);
+        self
+    }
+
+    /// How many permits the call takes. 0 asks without taking any. Default: 1.
+    pub fn weight(mut self, weight: u32) -> Self {
+        self.spec.weight = weight;
+        self
+    }
+
+    /// Lets the call borrow from a window to come, and wait for that, where a
+    /// reject rule has no room now.
+    pub fn prioritized(mut self) -> Self {
+        self.spec.prioritized = true;
+        self
+    }
+
+    /// Which way the call goes. Default: outbound, as in Sentinel.
+    pub fn traffic(mut self, traffic: Traffic) -> Self {
+        self.spec.traffic = traffic;
+        self
+    }
+
+    /// The call's arguments, for slots that look at them.
+    pub fn args(mut self, args: &'r [Arg<'r>]) -> Self {
+        self.spec.args = args;
+        self
+    }
+
+    /// Asks to enter; waits on the thread if told to queue.
+    ///
+    /// # Errors
+    ///
+    /// [`Block`] if a rule refuses.
+    #[inline]
+    pub fn entry(self) -> Result<Entry<'a>, Block> {
+        let pending = self.pend(Wait::Is)?;
+        let wait = pending.wait();
+        if wait != Duration::ZERO {
+            pending.wait_on_thread(wait);
+        }
+        Ok(pending.begin())
+    }
+
+    /// Asks to enter; never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Block`] if a rule refuses, or would have the call wait.
+    #[inline]
+    pub fn try_entry(self) -> Result<Entry<'a>, Block> {
+        self.pend(Wait::Refuses).map(Pending::begin)
+    }
+
+    /// Asks to enter; waits on a timer if told to queue. A future dropped while
+    /// it waits gives its place back.
+    ///
+    /// # Errors
+    ///
+    /// [`Block`] if a rule refuses.
+    #[cfg(feature = "tokio")]
+    pub async fn acquire(self) -> Result<Entry<'a>, Block> {
+        let pending = self.pend(Wait::Is)?;
+        let wait = pending.wait();
+        if wait != Duration::ZERO {
+            pending.wait_on_timer(wait).await;
+        }
+        Ok(pending.begin())
+    }
+
+    /// Asks to enter, and returns the wait as a value instead of waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Block`] if a rule refuses.
+    #[inline]
+    pub fn reserve(self) -> Result<Pending<'a>, Block> {
+        self.pend(Wait::IsTheCallers)
+    }
+
+    #[inline]
+    fn pend(self, wait: Wait) -> Result<Pending<'a>, Block> {
+        let admission = self.resource.enter(&self.spec, wait)?;
+        Ok(Pending::new(self.resource, admission))
+    }
+}
+
+impl Default for Spec<'_> {
+    #[inline]
+    fn default() -> Self {
+        Spec {
+            weight: 1,
+            prioritized: false,
+            traffic: Traffic::Outbound,
+            origin: "",
+            context: CONTEXT_DEFAULT,
+            args: &[],
+        }
+    }
+}
+
+pub(crate) fn context_or_default(context: &str) -> &str {
+    if context.is_empty() {
+        CONTEXT_DEFAULT
+    } else {
+        context
+    }
+}

@@ -1,0 +1,323 @@
+//! A handle to one resource, and the way of a call through its chain.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use flowgate_core::publish::Derived;
+use flowgate_core::{Block, Call, Node, NodeSnapshot, Nodes};
+use flowgate_slots::{CONTEXT_DEFAULT, SlotChain};
+
+use crate::call_error::{CallError, outcome_of};
+use crate::engine::Shared;
+use crate::entry::Entry;
+use crate::pending::{Admission, Pending};
+use crate::registry::NamedNodes;
+use crate::request::{Request, Spec, Wait};
+
+/// A handle to one named resource. Cheap to clone; clones are the same
+/// resource.
+///
+/// Asking through a handle saves the look-up by name, and the guard borrows
+/// from it: get it once, keep it where the calls are made.
+#[derive(Clone)]
+pub struct Resource {
+    pub(crate) inner: Arc<ResourceInner>,
+}
+
+pub(crate) struct ResourceInner {
+    pub(crate) name: Arc<str>,
+    /// Under what name rules keep what they remember of this resource.
+    state: Arc<str>,
+    pub(crate) node: Arc<Node>,
+    pub(crate) origins: NamedNodes,
+    pub(crate) contexts: NamedNodes,
+    pub(crate) shared: Arc<Shared>,
+    chain: Derived<Compiled>,
+}
+
+/// The chain of one resource under one generation of rules.
+#[derive(Default)]
+struct Compiled {
+    chain: Arc<SlotChain>,
+    /// Whether calls that name no context are counted apart.
+    default_context: bool,
+}
+
+/// The resource of a call: lent by a handle, or held by the call itself.
+pub(crate) enum ResourceRef<'a> {
+    Lent(&'a ResourceInner),
+    Held(Arc<ResourceInner>),
+}
+
+impl std::ops::Deref for ResourceRef<'_> {
+    type Target = ResourceInner;
+
+    #[inline]
+    fn deref(&self) -> &ResourceInner {
+        match self {
+            ResourceRef::Lent(inner) => inner,
+            ResourceRef::Held(inner) => inner,
+        }
+    }
+}
+
+impl Resource {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// Asks to enter; waits on the thread if told to queue.
+    ///
+    /// Inside an async runtime this holds up a worker: use
+    /// `acquire().await` there.
+    ///
+    /// # Errors
+    ///
+    /// [`Block`] if a rule refuses.
+    #[inline]
+    pub fn entry(&self) -> Result<Entry<'_>, Block> {
+        self.request().entry()
+    }
+
+    /// Asks to enter; never waits.
+    ///
+    /// # Errors
+    ///
+    /// [`Block`] if a rule refuses, or would have the call wait: then its place
+    /// in the line is given back, and `retry_after` says how long the wait is.
+    #[inline]
+    pub fn try_entry(&self) -> Result<Entry<'_>, Block> {
+        self.request().try_entry()
+    }
+
+    /// Asks to enter; waits on a timer if told to queue. A future dropped while
+    /// it waits gives its place back.
+    ///
+    /// # Errors
+    ///
+    /// [`Block`] if a rule refuses.
+    #[cfg(feature = "tokio")]
+    pub async fn acquire(&self) -> Result<Entry<'_>, Block> {
+        self.request().acquire().await
+    }
+
+    /// Asks to enter, and returns the wait as a value instead of waiting.
+    ///
+    /// # Errors
+    ///
+    /// [`Block`] if a rule refuses.
+    pub fn reserve(&self) -> Result<Pending<'_>, Block> {
+        self.request().reserve()
+    }
+
+    /// A call with an origin, context, weight, priority, direction or
+    /// arguments.
+    #[inline]
+    pub fn request<'r>(&self) -> Request<'_, 'r> {
+        Request::lent(&self.inner)
+    }
+
+    /// Runs `work` inside an entry, and reports by its result whether it
+    /// failed. A panic in it counts as an error and goes on.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Blocked`] if a rule refuses, [`CallError::Failed`] with the
+    /// error of `work`.
+    pub fn call<T, E>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E>> {
+        let entry = self.entry().map_err(CallError::Blocked)?;
+        let result = work();
+        entry.exit_with(outcome_of(&result));
+        result.map_err(CallError::Failed)
+    }
+
+    /// Runs `work`, which cannot fail, inside an entry.
+    ///
+    /// # Errors
+    ///
+    /// [`Block`] if a rule refuses.
+    pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T, Block> {
+        let entry = self.entry()?;
+        let value = work();
+        entry.exit();
+        Ok(value)
+    }
+
+    /// The async twin of [`Resource::call`]. A future dropped before its end
+    /// leaves as cancelled.
+    ///
+    /// # Errors
+    ///
+    /// As [`Resource::call`].
+    #[cfg(feature = "tokio")]
+    pub async fn call_async<T, E, F>(&self, work: F) -> Result<T, CallError<E>>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
+        let entry = self.acquire().await.map_err(CallError::Blocked)?;
+        let unfinished = crate::entry::CancelOnDrop::new(entry);
+        let result = work.await;
+        unfinished.finish(outcome_of(&result));
+        result.map_err(CallError::Failed)
+    }
+
+    /// Its figures now.
+    pub fn node(&self) -> NodeSnapshot {
+        self.inner.node.snapshot(self.inner.shared.clock.now())
+    }
+
+    /// Calls in flight now, those that wait included.
+    pub fn in_flight(&self) -> u64 {
+        self.inner.node.in_flight()
+    }
+}
+
+impl ResourceInner {
+    pub(crate) fn new(name: &str, state: &str, shared: &Arc<Shared>) -> Self {
+        let node = Arc::new(Node::new(&shared.nodes));
+        Self::with_node(name, state, shared, node)
+    }
+
+    /// A resource with a name of its own, counting where `other` counts.
+    pub(crate) fn counting_with(
+        name: &str,
+        state: &str,
+        shared: &Arc<Shared>,
+        other: &ResourceInner,
+    ) -> Self {
+        Self::with_node(name, state, shared, Arc::clone(&other.node))
+    }
+
+    fn with_node(name: &str, state: &str, shared: &Arc<Shared>, node: Arc<Node>) -> Self {
+        ResourceInner {
+            name: name.into(),
+            state: state.into(),
+            node,
+            origins: NamedNodes::default(),
+            contexts: NamedNodes::default(),
+            shared: Arc::clone(shared),
+            chain: Derived::new(Compiled::default()),
+        }
+    }
+
+    /// Whether any call has ever asked for it.
+    pub(crate) fn was_entered(&self) -> bool {
+        self.node.was_used()
+    }
+
+    /// Takes a call in; `None` while guarding is switched off.
+    #[inline]
+    pub(crate) fn enter(&self, spec: &Spec<'_>, wait: Wait) -> Result<Option<Admission>, Block> {
+        let shared = &*self.shared;
+        if !shared.enabled.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let compile = |plan: &flowgate_slots::ChainPlan| Compiled {
+            chain: Arc::new(plan.chain_of(&self.name, &self.state)),
+            default_context: shared.limits.default_context_statistics
+                || plan.tells_default_context(&self.name),
+        };
+        let go = |compiled: &Compiled| self.enter_through(compiled, spec, wait).map(Some);
+        self.chain.with(&shared.plan, compile, go)
+    }
+
+    #[inline]
+    fn enter_through(
+        &self,
+        compiled: &Compiled,
+        spec: &Spec<'_>,
+        wait: Wait,
+    ) -> Result<Admission, Block> {
+        let now = self.shared.clock.now();
+        let origin = (!spec.origin.is_empty()).then(|| self.origin(spec.origin));
+        let apart = compiled.default_context || spec.context != CONTEXT_DEFAULT;
+        let context = apart.then(|| self.context(spec.context));
+        let mut call = Call {
+            resource: &self.name,
+            now,
+            weight: spec.weight,
+            prioritized: spec.prioritized,
+            traffic: spec.traffic,
+            origin: spec.origin,
+            context: spec.context,
+            args: spec.args,
+            nodes: Nodes::new(
+                &self.node,
+                spec.traffic,
+                origin.as_deref(),
+                context.as_deref(),
+            ),
+            holds: Default::default(),
+            slot: 0,
+        };
+        let chain = &compiled.chain;
+        chain.enter(&mut call)?;
+        let waits = call.holds.wait != Duration::ZERO;
+        if waits && wait == Wait::Refuses {
+            return Err(chain.refuse_wait(&mut call));
+        }
+        let holds = call.holds;
+        Ok(Admission {
+            // Only calls that come back to their chain keep it alive.
+            chain: (waits || chain.hears_exits() || wait == Wait::IsTheCallers)
+                .then(|| Arc::clone(chain)),
+            hears_exits: chain.hears_exits(),
+            holds,
+            entered: now,
+            weight: spec.weight,
+            traffic: spec.traffic,
+            origin,
+            context,
+        })
+    }
+
+    #[cold]
+    fn origin(&self, name: &str) -> Arc<Node> {
+        let Shared {
+            nodes,
+            limits,
+            counters,
+            ..
+        } = &*self.shared;
+        self.origins.node(
+            name,
+            nodes,
+            limits.origins_max,
+            &counters.overflowed_origins,
+        )
+    }
+
+    #[cold]
+    fn context(&self, name: &str) -> Arc<Node> {
+        let Shared {
+            nodes,
+            limits,
+            counters,
+            ..
+        } = &*self.shared;
+        self.contexts.node(
+            name,
+            nodes,
+            limits.contexts_max,
+            &counters.overflowed_contexts,
+        )
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resource")
+            .field("name", &self.name())
+            .finish_non_exhaustive()
+    }
+}
+
+// A handle is shared between threads and tasks.
+const _: fn() = || {
+    fn shared<T: Send + Sync>() {}
+    shared::<Resource>();
+    shared::<crate::Engine>();
+};
