@@ -29,7 +29,8 @@ use crate::slot::Slot;
 /// All flow rules of one resource.
 pub struct FlowSlot {
     checks: Box<[FlowCheck]>,
-    /// Origins that a rule of this resource names: the rest is `other`.
+    /// What the rules of this resource say in `limitApp`, `default` and `other`
+    /// included: an origin of none of these names is an `other` one.
     named: Box<[String]>,
     registry: Arc<dyn Registry>,
 }
@@ -68,11 +69,8 @@ impl FlowSlot {
         rules.sort_by_key(|(entry, _)| entry.rule().limit_app == LimitApp::Default);
         let named = rules
             .iter()
-            .filter_map(|(entry, _)| match &entry.rule().limit_app {
-                LimitApp::Named(origin) => Some(origin.clone()),
-                _ => None,
-            });
-        let named = named.collect();
+            .map(|(entry, _)| entry.rule().limit_app.as_str().to_owned())
+            .collect();
         let checks = rules.into_iter().map(|(entry, state)| FlowCheck {
             id: RuleId::new(entry.id()),
             entry,
