@@ -132,7 +132,8 @@ impl Node {
     /// Nearly every resource is called in one direction only, so the inbound
     /// total is a sum over resources whose first call was inbound, and costs
     /// calls nothing. A resource that is called both ways counts the direction
-    /// that came second in a twin as well; the total is taken apart by it.
+    /// that came second in a twin as well; the total is taken apart by it. Least
+    /// values cannot be taken apart, so those of such calls are in the twin alone.
     #[inline]
     pub fn twin_for(&self, traffic: Traffic) -> Option<&Node> {
         let mine = match traffic {
@@ -298,12 +299,17 @@ impl Node {
             .add(MetricEvent::Cancelled, u64::from(weight));
     }
 
-    /// Counts a call that has ended after `rt`.
+    /// Counts a call that has ended after `rt`. The least response time is left
+    /// to the twin of a call that has one: see [`Node::twin_for`].
     #[inline]
-    pub fn complete(&self, now: Timestamp, weight: u32, rt: Duration, failed: bool) {
+    pub fn complete(&self, now: Timestamp, weight: u32, rt: Duration, failed: bool, twin: bool) {
+        let rt_ns = u64::try_from(rt.as_nanos()).unwrap_or(u64::MAX);
         let mut window = self.ring.current(now);
         window.add(MetricEvent::Success, u64::from(weight));
-        window.add_rt(u64::try_from(rt.as_nanos()).unwrap_or(u64::MAX));
+        window.add(MetricEvent::ResponseTime, rt_ns);
+        if !twin {
+            window.note_rt_min(rt_ns);
+        }
         if failed {
             window.add(MetricEvent::Exception, u64::from(weight));
         }

@@ -1,6 +1,6 @@
 //! The first slot of every chain: it counts.
 
-use flowgate_core::{Block, Call, Departure, Outcome, Verdict};
+use flowgate_core::{Block, Call, Departure, Outcome, Place, Verdict};
 
 use crate::guarded::SlotError;
 use crate::slot::Slot;
@@ -40,10 +40,14 @@ impl Slot for StatisticSlot {
             ..
         } = *departure;
         let took = departure.took();
-        for (_, node) in departure.nodes.iter() {
+        let has_twin = departure.nodes.at(Place::Twin).is_some();
+        for (at, node) in departure.nodes.iter() {
             match outcome {
                 Outcome::Cancelled => node.cancelled(now, weight),
-                _ => node.complete(now, weight, took, outcome == Outcome::Error),
+                _ => {
+                    let twin = has_twin && at == Place::Resource as usize;
+                    node.complete(now, weight, took, outcome == Outcome::Error, twin);
+                }
             }
             node.leave();
         }
