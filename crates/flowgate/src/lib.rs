@@ -30,3 +30,8 @@ pub use flowgate_rules::{
     LoadReport, OnInvalid, RuleError, Strategy, Warning,
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};
+
+/// The examples of the README, as doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct ReadmeExamples;

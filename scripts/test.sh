@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# All tests: units, properties, scenarios, recorded decisions, doc tests, and
+# the models of the lock-free parts. Needs cargo and nothing else.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Everything with all features, then the facade on plain threads.
+cargo test --workspace --all-features
+cargo test -p flowgate --no-default-features
+
+# Models, in a target folder of their own: `--cfg loom` rebuilds everything.
+RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
+    cargo test --release -p flowgate-core --test loom
+
+# Recorded decisions, by the command that anyone can run.
+cargo run --release -q -p flowgate-testkit --bin conformance -- \
+    testdata/traces/{leap_array,flow,degrade,ideal/leap_array,ideal/flow,ideal/degrade}
