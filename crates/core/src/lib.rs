@@ -17,6 +17,8 @@
 //! Most users want the crate `flowgate`, which puts all of this together.
 
 // Under `--cfg loom` only what the models drive is compiled.
+#![cfg_attr(loom, allow(dead_code, reason = "the callers are left out"))]
+
 #[cfg(not(loom))]
 pub mod block;
 #[cfg(not(loom))]

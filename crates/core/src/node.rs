@@ -343,6 +343,7 @@ impl Node {
     /// Passes in the calendar second before the one of `now`, those admitted on
     /// loan in it included.
     pub fn passes_in_previous_second(&self, now: Timestamp) -> u64 {
+        let now = self.ring.charged(now);
         let Some(previous) = now.as_secs().checked_sub(1) else {
             return 0;
         };
@@ -383,6 +384,8 @@ impl Node {
 
     fn own_raw(&self, now: Timestamp) -> RawFigures {
         let head = self.ring.current(now).number();
+        // All views at one moment, also when the reading is behind the newest.
+        let now = self.ring.charged(now);
         let span = self.settings.second;
         let second = self.sum(span.first(head, 0)..=head);
         let secs = now.as_secs();

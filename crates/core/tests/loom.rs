@@ -314,8 +314,6 @@ fn chain(derived: &Derived<Chain>, plan: &Published<u64>) -> Chain {
     derived.with(plan, |plan| Chain(*plan, *plan), |chain| *chain)
 }
 
-/// Fails if `publish` raises the generation before it stores the value, or if
-/// `Derived` keeps whatever was finished last.
 #[test]
 fn a_call_sees_one_plan_and_never_an_older_one_than_before() {
     model(3, || {
@@ -338,6 +336,43 @@ fn a_call_sees_one_plan_and_never_an_older_one_than_before() {
         assert_eq!(chain(&derived, &plan), Chain(2, 2));
         caller.join().unwrap();
         assert_eq!(chain(&derived, &plan), Chain(2, 2));
+    });
+}
+
+/// Fails if `Derived` keeps whatever was finished last: the slow caller then
+/// puts its chain of plan 1 over that of plan 2 while the swap is under way.
+#[test]
+fn a_caller_that_finishes_an_old_chain_late_takes_nobody_back() {
+    model(3, || {
+        let plan = Arc::new(Published::new(1));
+        let derived = Arc::new(Derived::new(Chain(0, 0)));
+        let other = Arc::clone(&plan);
+        let publisher = thread::spawn(move || other.publish(2));
+        let (p, d) = (Arc::clone(&plan), Arc::clone(&derived));
+        let slow = thread::spawn(move || chain(&d, &p));
+        let (first, second) = (chain(&derived, &plan), chain(&derived, &plan));
+        assert!(first.0 <= second.0, "{first:?}, {second:?}");
+        assert_eq!(publisher.join().unwrap(), 2);
+        let _ = slow.join().unwrap();
+        assert_eq!(chain(&derived, &plan), Chain(2, 2));
+    });
+}
+
+/// Fails if `publish` raises the generation before it stores the value.
+#[test]
+fn who_sees_a_generation_finds_its_value_or_a_newer_one() {
+    model(3, || {
+        let plan = Arc::new(Published::new(1));
+        let other = Arc::clone(&plan);
+        let publisher = thread::spawn(move || {
+            other.publish(2);
+            other.publish(3);
+        });
+        let promised = plan.generation();
+        let (found, value) = plan.load();
+        assert!(found >= promised, "{found} after {promised}");
+        assert_eq!(found, *value);
+        publisher.join().unwrap();
     });
 }
 

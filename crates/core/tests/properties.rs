@@ -1,6 +1,11 @@
 //! Reservations against a naive model: a list of what was admitted, in which
 //! box, added up anew for every question.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
 use std::time::Duration;
 
 use flowgate_core::leap_array::{Borrowed, Loan, PassCell, Span, Taken};
@@ -264,7 +269,7 @@ fn run(shape: Shape, steps: Vec<Step>) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
     fn reservations_agree_with_a_list_of_what_was_admitted(

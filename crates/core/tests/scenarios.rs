@@ -3,6 +3,11 @@
 //! named after its scenario and links the report; time is set, never waited
 //! for.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
 use std::time::Duration;
 
 use flowgate_core::leap_array::{PassCell, Span};

@@ -1,0 +1,54 @@
+//! A node through its public face: its views at one moment, and the edges of
+//! its settings.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flowgate_core::{Node, NodeSettings, NodeSnapshot, Timestamp};
+
+fn ms(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+#[test]
+fn a_reading_behind_the_newest_shows_the_figures_of_the_newest() {
+    let node = Node::new(&Arc::new(NodeSettings::default()));
+    let _taken = [node.pass(ms(9_900), 3), node.pass(ms(10_000), 4)];
+    let expected = NodeSnapshot {
+        pass_qps: 7.0,
+        min_rt: Duration::from_secs(5),
+        total_pass: 7,
+        previous_pass: 3,
+        ..NodeSnapshot::default()
+    };
+    for now in [10_499, 10_000, 9_000, 0] {
+        assert_eq!(node.snapshot(ms(now)), expected, "at {now}");
+        assert_eq!(node.passes_in_previous_second(ms(now)), 3, "at {now}");
+    }
+}
+
+#[test]
+fn settings_whose_boxes_would_be_too_many_are_refused_and_do_not_overflow() {
+    let half = Duration::from_millis(500);
+    for nanos in [7, 999_999_937, u64::MAX - 58, u64::MAX] {
+        let settings = NodeSettings::new(1, Duration::from_nanos(nanos), half, half);
+        let message = settings.unwrap_err().to_string();
+        assert!(
+            message.contains("too small a common measure"),
+            "{nanos}: {message}"
+        );
+    }
+}
+
+#[test]
+fn a_node_of_one_window_lends_from_the_next_and_holds_its_limit() {
+    let second = Duration::from_secs(1);
+    let settings = NodeSettings::new(1, second, second, second).unwrap();
+    let node = Node::new(&Arc::new(settings));
+    let _taken = node.reserve(ms(300), 5, 5).unwrap();
+    let (loan, wait) = node.borrow(ms(300), 4, 5).unwrap();
+    assert_eq!((loan.window(), wait), (1, Duration::from_millis(700)));
+    let full = node.reserve(ms(1_000), 2, 5).unwrap_err();
+    assert_eq!((full.sum, full.retry_after), (4, Some(second)));
+    assert_eq!(node.reserve(ms(1_000), 1, 5).unwrap().sum(), 5);
+}
