@@ -248,7 +248,7 @@ impl Holds {
     /// * Borrowed anywhere: booked on every node, for the latest window.
     /// * Reserved anywhere, or no wait: counted on every node now.
     /// * Otherwise the call waits, and its pass is due when the wait ends: see
-    ///   [`Holds::begin`].
+    ///   [`Holds::go_ahead`].
     #[inline]
     pub fn admit(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
         for (at, node) in nodes.iter() {
@@ -275,9 +275,21 @@ impl Holds {
         self.begin(nodes, now, weight);
     }
 
+    /// The wait has ended, at `now`: counts the passes that are due.
+    pub fn go_ahead(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
+        for (at, node) in nodes.iter() {
+            if let Hold::Loaned(loan) = self.pass[at] {
+                node.go_ahead(now, loan);
+            }
+        }
+        if self.pass_is_due {
+            self.begin(nodes, now, weight);
+        }
+    }
+
     /// Counts the passes that have not been counted yet.
     #[inline]
-    pub fn begin(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
+    fn begin(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
         self.pass_is_due = false;
         for (at, node) in nodes.iter() {
             if self.pass[at] == Hold::Nothing {

@@ -17,7 +17,8 @@ use crossbeam_utils::CachePadded;
 
 use crate::call::{Hold, Traffic};
 use crate::leap_array::{
-    BorrowRefused, Borrowed, Full, GeometryError, LeapArray, Loan, Span, Taken, window_width_ns,
+    BorrowRefused, Borrowed, Full, GeometryError, LeapArray, Loan, Span, Taken, Window,
+    window_width_ns,
 };
 use crate::metric::{MetricBucket, MetricEvent};
 use crate::time::Timestamp;
@@ -168,6 +169,9 @@ impl Node {
     /// Counts passes that nothing limits.
     #[inline]
     pub fn pass(&self, now: Timestamp, weight: u32) -> Taken {
+        if self.borrowed.has_early() {
+            self.present(now);
+        }
         self.ring.pass(now, weight)
     }
 
@@ -228,11 +232,23 @@ impl Node {
     /// Books a borrowed pass in `window` of the second view, and in the minute
     /// view at once.
     pub fn book(&self, now: Timestamp, weight: u32, window: u64) -> Loan {
-        let mut present = self.ring.current(now);
+        let mut present = self.present(now);
         present.add(MetricEvent::OccupiedPass, u64::from(weight));
         self.ring
             .book(&self.borrowed, window, weight)
             .counted_in(present.number())
+    }
+
+    /// A borrower goes ahead at `now`, which should not be before its window
+    /// begins.
+    pub fn go_ahead(&self, now: Timestamp, loan: Loan) {
+        if !self
+            .ring
+            .until(now, self.settings.second, loan.window())
+            .is_zero()
+        {
+            self.borrowed.go_early(loan);
+        }
     }
 
     /// Gives back what a call held.
@@ -304,7 +320,7 @@ impl Node {
     #[inline]
     pub fn complete(&self, now: Timestamp, weight: u32, rt: Duration, failed: bool, twin: bool) {
         let rt_ns = u64::try_from(rt.as_nanos()).unwrap_or(u64::MAX);
-        let mut window = self.ring.current(now);
+        let mut window = self.present(now);
         window.add(MetricEvent::Success, u64::from(weight));
         window.add(MetricEvent::ResponseTime, rt_ns);
         if !twin {
@@ -318,7 +334,18 @@ impl Node {
     /// Notes how many calls were in flight when one arrived.
     #[inline]
     pub fn note_concurrency(&self, now: Timestamp, in_flight: u64) {
-        self.ring.current(now).note_concurrency(in_flight);
+        self.present(now).note_concurrency(in_flight);
+    }
+
+    /// The present window.
+    #[inline]
+    fn present(&self, now: Timestamp) -> Window<'_, MetricBucket> {
+        let present = self.ring.current(now);
+        if self.borrowed.has_early() {
+            self.borrowed
+                .settle(self.settings.second.window(present.number()));
+        }
+        present
     }
 
     // Reading.
@@ -383,7 +410,7 @@ impl Node {
     }
 
     fn own_raw(&self, now: Timestamp) -> RawFigures {
-        let head = self.ring.current(now).number();
+        let head = self.present(now).number();
         // All views at one moment, also when the reading is behind the newest.
         let now = self.ring.charged(now);
         let span = self.settings.second;
@@ -402,7 +429,7 @@ impl Node {
     }
 
     fn figures(&self, now: Timestamp, seconds: Seconds) -> Figures {
-        let head = self.ring.current(now).number();
+        let head = self.present(now).number();
         let per_second = SECOND_NS / self.settings.box_ns;
         let first = seconds.first * per_second;
         let last = ((seconds.last + 1) * per_second - 1).min(head);

@@ -100,10 +100,11 @@ fn the_previous_window_is_the_one_just_before_and_only_if_it_was_touched() {
 }
 
 #[test]
-fn a_ring_of_one_window_has_no_previous_one() {
+fn in_a_ring_of_one_window_the_present_one_stands_where_the_previous_would() {
     let ring = ring(1);
     ring.current(ms(150)).add(4);
-    assert!(ring.previous(ms(200)).is_none());
+    let previous = ring.previous(ms(160)).unwrap();
+    assert_eq!((previous.start(), previous.get()), (ms(100), 4));
 }
 
 #[test]

@@ -220,7 +220,7 @@ fn giving_back_after_the_slot_was_taken_over_takes_nothing_from_the_newer_window
 /// is room for one of them. Fails if a borrower does not confirm.
 #[test]
 fn of_a_borrower_and_an_ordinary_call_exactly_one_gets_the_last_place() {
-    model(3, || {
+    model(2, || {
         let ring = passes(2);
         let borrowed = Arc::new(Borrowed::new(2));
         let span = Span::new(1, 2);
@@ -236,7 +236,7 @@ fn of_a_borrower_and_an_ordinary_call_exactly_one_gets_the_last_place() {
 /// The ordinary call arrives in the window that is being borrowed from.
 #[test]
 fn a_borrower_and_a_call_of_the_window_it_borrows_from_hold_the_limit() {
-    model(3, || {
+    model(2, || {
         let ring = passes(2);
         let borrowed = Arc::new(Borrowed::new(2));
         let span = Span::new(1, 2);
@@ -252,7 +252,7 @@ fn a_borrower_and_a_call_of_the_window_it_borrows_from_hold_the_limit() {
 /// Of two borrowers at limit one, one waits in vain: never both, never none.
 #[test]
 fn of_two_borrowers_exactly_one_gets_the_last_place() {
-    model(3, || {
+    model(2, || {
         let ring = passes(2);
         let borrowed = Arc::new(Borrowed::new(2));
         let span = Span::new(1, 2);

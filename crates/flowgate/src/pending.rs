@@ -60,14 +60,14 @@ impl<'a> Pending<'a> {
         else {
             return Entry::unguarded();
         };
-        if admission.holds.pass_is_due {
+        if !admission.holds.wait.is_zero() {
             let now = resource.shared.clock.now();
             let Admission {
                 traffic, weight, ..
             } = admission;
             let (origin, context) = (admission.origin.as_deref(), admission.context.as_deref());
             let nodes = Nodes::new(&resource.node, traffic, origin, context);
-            admission.holds.begin(&nodes, now, weight);
+            admission.holds.go_ahead(&nodes, now, weight);
         }
         Entry::guarding(Guarded::new(resource, admission))
     }

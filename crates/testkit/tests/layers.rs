@@ -6,7 +6,12 @@ use std::process::Command;
 use serde_json::Value;
 
 /// From the innermost out. A crate may depend on those before it.
-const LAYERS: [&str; 4] = ["flowgate-core", "flowgate-rules", "flowgate-slots", "flowgate"];
+const LAYERS: [&str; 4] = [
+    "flowgate-core",
+    "flowgate-rules",
+    "flowgate-slots",
+    "flowgate",
+];
 
 /// What the inner crates may depend on beside each other. A further one is
 /// argued in the manifest that names it, and added here.
@@ -29,11 +34,21 @@ const LEAN: [&str; 13] = [
 fn dependencies() -> Vec<(String, Vec<String>)> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .args([
+            "metadata",
+            "--no-deps",
+            "--format-version",
+            "1",
+            "--offline",
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap().iter();
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -41,7 +56,10 @@ fn dependencies() -> Vec<(String, Vec<String>)> {
         .map(|package| {
             let normal = package["dependencies"].as_array().unwrap().iter();
             let normal = normal.filter(|dependency| dependency["kind"].is_null());
-            (text(&package["name"]), normal.map(|d| text(&d["name"])).collect())
+            (
+                text(&package["name"]),
+                normal.map(|d| text(&d["name"])).collect(),
+            )
         })
         .collect()
 }
@@ -50,7 +68,10 @@ fn dependencies() -> Vec<(String, Vec<String>)> {
 fn arrows_between_crates_go_inwards_only() {
     let packages = dependencies();
     for (layer, name) in LAYERS.iter().enumerate() {
-        let (_, depends_on) = packages.iter().find(|(package, _)| package == name).unwrap();
+        let (_, depends_on) = packages
+            .iter()
+            .find(|(package, _)| package == name)
+            .unwrap();
         let outward: Vec<_> = depends_on
             .iter()
             .filter(|other| other.starts_with("flowgate"))

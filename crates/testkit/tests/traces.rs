@@ -4,8 +4,14 @@ use std::path::{Path, PathBuf};
 
 /// The areas that are decided by what exists: the leap array, flow rules and
 /// circuit breakers.
-const AREAS: [&str; 6] =
-    ["leap_array", "flow", "degrade", "ideal/leap_array", "ideal/flow", "ideal/degrade"];
+const AREAS: [&str; 6] = [
+    "leap_array",
+    "flow",
+    "degrade",
+    "ideal/leap_array",
+    "ideal/flow",
+    "ideal/degrade",
+];
 
 fn traces() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/traces")
@@ -31,18 +37,36 @@ fn a_trace_that_differs_or_is_not_understood_fails() {
     let dir = std::env::temp_dir().join(format!("flowgate-traces-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
     let wrong = [
-        ("other_result", right.replacen(r#""result":"pass""#, r#""result":"block""#, 1)),
-        ("other_figure", right.replacen(r#""total_pass":2"#, r#""total_pass":3"#, 1)),
-        ("unknown_op", right.replacen(r#""op":"entry""#, r#""op":"enter""#, 1)),
-        ("unknown_field", right.replacen(r#""op":"entry""#, r#""op":"entry","x":1"#, 1)),
-        ("unknown_setting", right.replacen(r#""rules":"#, r#""settings":{"x":1},"rules":"#, 1)),
+        (
+            "other_result",
+            right.replacen(r#""result":"pass""#, r#""result":"block""#, 1),
+        ),
+        (
+            "other_figure",
+            right.replacen(r#""total_pass":2"#, r#""total_pass":3"#, 1),
+        ),
+        (
+            "unknown_op",
+            right.replacen(r#""op":"entry""#, r#""op":"enter""#, 1),
+        ),
+        (
+            "unknown_field",
+            right.replacen(r#""op":"entry""#, r#""op":"entry","x":1"#, 1),
+        ),
+        (
+            "unknown_setting",
+            right.replacen(r#""rules":"#, r#""settings":{"x":1},"rules":"#, 1),
+        ),
         ("no_json", "{".to_owned()),
     ];
     for (name, text) in wrong {
         assert_ne!(text, right, "{name} changes nothing");
         let file = dir.join(format!("{name}.json"));
         std::fs::write(&file, text).unwrap();
-        assert!(flowgate_testkit::replay_file(&file).is_err(), "{name} passed");
+        assert!(
+            flowgate_testkit::replay_file(&file).is_err(),
+            "{name} passed"
+        );
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }

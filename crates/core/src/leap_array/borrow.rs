@@ -25,6 +25,14 @@
 //! sees the amount. Between (2) and a failed (3) or (4) others see an amount
 //! too much: they may refuse a call that would just have fitted, they never
 //! admit one that does not.
+//!
+//! # Who does not wait
+//!
+//! A borrower is to wait until its window begins. One that goes ahead earlier
+//! has its amount booked as the reference does it: it counts as borrowed until
+//! the window begins, and then only if somebody comes while that window is the
+//! present one. Nobody who waits is counted in this way; it is for replays in
+//! which waits take no time.
 
 use std::time::Duration;
 
@@ -42,10 +50,18 @@ use super::{LeapArray, Passes};
 /// ```
 #[derive(Debug)]
 pub struct Borrowed {
+    /// Of those who wait, or have waited.
+    firm: Amounts,
+    /// Of those who have gone ahead before their window began.
+    early: Amounts,
+}
+
+#[derive(Debug)]
+struct Amounts {
     /// The latest window ever borrowed from, plus one: where it is not ahead,
     /// nobody looks at the amounts at all.
     horizon: AtomicU64,
-    amounts: Box<[AtomicU64]>,
+    words: Box<[AtomicU64]>,
 }
 
 /// A prioritized call could not borrow either.
@@ -55,20 +71,16 @@ pub struct BorrowRefused;
 impl Borrowed {
     /// For spans of up to `windows` windows; not for longer ones.
     pub fn new(windows: u64) -> Self {
-        // The present window, those before it in the span, and as many ahead.
-        let slots = windows.max(1) * 2 + 1;
         Borrowed {
-            horizon: AtomicU64::new(0),
-            amounts: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            firm: Amounts::new(windows),
+            early: Amounts::new(windows),
         }
     }
 
     /// How far after `window` the latest one lies that was ever borrowed from.
     #[inline]
     pub(super) fn windows_ahead_of(&self, window: u64) -> u64 {
-        self.horizon
-            .load(Ordering::Acquire)
-            .saturating_sub(window + 1)
+        self.firm.horizon().saturating_sub(window + 1)
     }
 
     /// Amounts borrowed from windows of the span of `number` that have begun.
@@ -83,7 +95,7 @@ impl Borrowed {
     pub(super) fn begun_by(&self, span: Span, number: u64, ahead: u64) -> u64 {
         let present = span.window(number);
         let first = (present + ahead + 1).saturating_sub(span.windows());
-        if self.horizon.load(Ordering::Acquire) <= first {
+        if self.firm.horizon() <= first {
             return 0;
         }
         (first..=present).map(|window| self.amount(window)).sum()
@@ -92,9 +104,10 @@ impl Borrowed {
     /// Amounts that count when the window `ahead` of the present one begins,
     /// those of begun windows still in its span included.
     pub(super) fn due_by(&self, span: Span, number: u64, ahead: u64) -> u64 {
-        let window = span.window(number) + ahead;
-        let first = (window + 1).saturating_sub(span.windows());
-        (first..=window).map(|window| self.amount(window)).sum()
+        let present = span.window(number);
+        let first = (present + 1).max((present + ahead + 1).saturating_sub(span.windows()));
+        let to_come = (first..=present + ahead).map(|window| self.amount_to_come(window));
+        self.begun_by(span, number, ahead) + to_come.sum::<u64>()
     }
 
     /// All amounts borrowed from windows after the present one.
@@ -103,13 +116,61 @@ impl Borrowed {
         if self.windows_ahead_of(present) == 0 {
             return 0;
         }
-        (present + 1..=present + span.windows())
-            .map(|window| self.amount(window))
-            .sum()
+        let windows = present + 1..=present + span.windows();
+        windows.map(|window| self.amount_to_come(window)).sum()
     }
 
-    /// The amount borrowed from `window`.
+    /// The amount borrowed from `window`, once that has begun.
     pub fn amount(&self, window: u64) -> u64 {
+        self.firm.get(window)
+    }
+
+    fn amount_to_come(&self, window: u64) -> u64 {
+        self.firm.get(window) + self.early.get(window)
+    }
+
+    /// Whether anybody has ever gone ahead early.
+    #[inline]
+    pub(crate) fn has_early(&self) -> bool {
+        self.early.horizon() != 0
+    }
+
+    /// Somebody has come while `window` is the present one: what was borrowed
+    /// from it counts, whoever has not waited.
+    #[inline]
+    pub fn settle(&self, window: u64) {
+        if self.early.horizon() > window {
+            let amount = self.early.take_all(window);
+            if amount > 0 {
+                self.firm.add(window, amount);
+            }
+        }
+    }
+
+    /// The borrower has gone ahead before its window began.
+    pub fn go_early(&self, loan: Loan) {
+        // Added before it is taken out: meanwhile it counts twice.
+        self.early.add(loan.window, u64::from(loan.amount));
+        self.firm.take_out(loan.window, u64::from(loan.amount));
+    }
+}
+
+impl Amounts {
+    fn new(windows: u64) -> Self {
+        // The present window, those before it in the span, and as many ahead.
+        let slots = windows.max(1) * 2 + 1;
+        Amounts {
+            horizon: AtomicU64::new(0),
+            words: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+        }
+    }
+
+    #[inline]
+    fn horizon(&self) -> u64 {
+        self.horizon.load(Ordering::Acquire)
+    }
+
+    fn get(&self, window: u64) -> u64 {
         let word = self.slot(window).load(Ordering::Acquire);
         if word >> 32 == self.lap(window) {
             word & AMOUNT_MAX
@@ -119,16 +180,16 @@ impl Borrowed {
     }
 
     fn slot(&self, window: u64) -> &AtomicU64 {
-        &self.amounts[(window % self.amounts.len() as u64) as usize]
+        &self.words[(window % self.words.len() as u64) as usize]
     }
 
     /// 1 and up, so that a slot never used is of no window.
     fn lap(&self, window: u64) -> u64 {
-        (window / self.amounts.len() as u64) % AMOUNT_MAX + 1
+        (window / self.words.len() as u64) % AMOUNT_MAX + 1
     }
 
-    /// Adds `n` to the amount borrowed from `window`; false if its word may
-    /// hold a newer window by now.
+    /// Adds `n` to the amount of `window`; false if its word may hold a newer
+    /// window by now.
     fn add(&self, window: u64, n: u64) -> bool {
         // Before the amount: who may see it must know to look.
         self.horizon
@@ -142,8 +203,7 @@ impl Borrowed {
                 }
                 // Asked after the word was loaded: whoever wrote a newer window
                 // into it has raised the horizon before.
-                let horizon = self.horizon.load(Ordering::Acquire);
-                let overwritten = horizon > window.saturating_add(self.amounts.len() as u64);
+                let overwritten = self.horizon() > window.saturating_add(self.words.len() as u64);
                 (!overwritten).then_some((lap << 32) | n.min(AMOUNT_MAX))
             })
             .is_ok()
@@ -156,6 +216,16 @@ impl Borrowed {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
                 (word >> 32 == lap).then(|| word - n.min(word & AMOUNT_MAX))
             });
+    }
+
+    fn take_all(&self, window: u64) -> u64 {
+        let lap = self.lap(window);
+        let taken = self
+            .slot(window)
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
+                (word >> 32 == lap && word & AMOUNT_MAX > 0).then_some(lap << 32)
+            });
+        taken.map_or(0, |word| word & AMOUNT_MAX)
     }
 }
 
@@ -204,12 +274,12 @@ impl<B: Passes> LeapArray<B> {
         borrowed: &Borrowed,
     ) -> Result<(Loan, Duration), BorrowRefused> {
         debug_assert!(
-            borrowed.amounts.len() as u64 > 2 * span.windows(),
+            borrowed.firm.words.len() as u64 > 2 * span.windows(),
             "made for a shorter span"
         );
         let amount = u64::from(n);
         loop {
-            let Some(seen) = self.look(now, span, None) else {
+            let Some(seen) = self.look(now, span, Some(borrowed)) else {
                 continue;
             };
             let present = span.window(seen.number);
@@ -229,7 +299,7 @@ impl<B: Passes> LeapArray<B> {
             let Some((window, wait)) = found else {
                 return Err(BorrowRefused);
             };
-            if !borrowed.add(window, amount) {
+            if !borrowed.firm.add(window, amount) {
                 if self.is_head(seen.number) {
                     return Err(BorrowRefused);
                 }
@@ -243,7 +313,7 @@ impl<B: Passes> LeapArray<B> {
                 };
                 return Ok((loan, wait));
             }
-            borrowed.take_out(window, amount);
+            borrowed.firm.take_out(window, amount);
         }
     }
 
@@ -257,7 +327,7 @@ impl<B: Passes> LeapArray<B> {
     /// Books `n` passes in the window to come `window`, unchecked: on nodes that
     /// follow another node's borrowing.
     pub fn book(&self, borrowed: &Borrowed, window: u64, n: u32) -> Loan {
-        borrowed.add(window, u64::from(n));
+        borrowed.firm.add(window, u64::from(n));
         Loan {
             window,
             amount: n,
@@ -267,7 +337,7 @@ impl<B: Passes> LeapArray<B> {
 
     /// Gives a loan back.
     pub fn repay(&self, borrowed: &Borrowed, loan: Loan) {
-        borrowed.take_out(loan.window, u64::from(loan.amount));
+        borrowed.firm.take_out(loan.window, u64::from(loan.amount));
     }
 
     /// The time from `now`, as the ring charges it, until window `window` of

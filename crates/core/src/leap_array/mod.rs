@@ -179,10 +179,14 @@ impl<B: Bucket> LeapArray<B> {
     }
 
     /// The window before the present one, if anything touched it. Rolls the
-    /// ring to `now`.
+    /// ring to `now`. In a ring of one window that is the present one: it stands
+    /// in the slot where the one before would be.
     pub fn previous(&self, now: Timestamp) -> Option<Window<'_, B>> {
-        let number = self.current(now).number.checked_sub(1)?;
-        self.existing(number)
+        let present = self.current(now);
+        if self.slots.len() == 1 {
+            return Some(present);
+        }
+        self.existing(present.number.checked_sub(1)?)
     }
 
     /// The windows of the interval in order of time, the present one

@@ -356,6 +356,7 @@ impl<B: Passes> LeapArray<B> {
             sum += self.slot(earlier).bucket.passes().seal(self.lap(earlier))?;
         }
         if let Some(borrowed) = borrowed {
+            borrowed.settle(span.window(number));
             sum += borrowed.begun(span, number);
         }
         Some(Seen { number, word, sum })

@@ -48,6 +48,19 @@ impl World {
         let show = |window: Option<Window<'_, MetricBucket>>| {
             window.map_or(Value::Null, |window| self.show(&window, settings))
         };
+        let rolls = !matches!(
+            step.op.as_str(),
+            "add_waiting"
+                | "waiting"
+                | "window_pass"
+                | "window_at"
+                | "window_value"
+                | "valid_head"
+                | "deprecated"
+        ) && step.roll != Some(false);
+        if let (true, Some(borrowed)) = (rolls, &self.borrowed) {
+            borrowed.settle(self.array.current(now).number());
+        }
         let found = match step.op.as_str() {
             "add" => return self.add(now, step),
             "add_rt" => {
@@ -58,9 +71,11 @@ impl World {
             "add_waiting" => {
                 let borrowed = self.borrowed.as_ref().ok_or("not an occupiable array")?;
                 let window = at()?.as_nanos() / self.array.window_length().as_nanos() as u64;
-                let _ = self
+                let loan = self
                     .array
                     .book(borrowed, window, step.count.ok_or("no `count`")?);
+                // Nobody is there who would wait.
+                borrowed.go_early(loan);
                 return nothing_expected(step);
             }
             "sum" => json!({ "value": self.sum(now, event(step)?) }),
