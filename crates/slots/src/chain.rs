@@ -63,6 +63,7 @@ impl SlotChain {
         Ok(())
     }
 
+    /// A call is refused by the slot it has come to: those before it give back.
     fn refuse(&self, call: &mut Call<'_>, block: &Block) {
         self.undo(call);
         StatisticSlot.blocked(call, block);
@@ -72,12 +73,13 @@ impl SlotChain {
         }
     }
 
-    /// Gives back what the call holds: reservations in reverse order of the
-    /// checks, then passes and places in flight.
+    /// Gives back what the call holds: reservations of the slots before the one
+    /// it has come to, in reverse order of the checks, then passes and places
+    /// in flight.
     fn undo(&self, call: &mut Call<'_>) {
-        let asked = call.slot;
+        let reached = call.slot;
         for (position, slot) in self.entered(call.holds.excluded()).rev() {
-            if position <= asked {
+            if position < reached {
                 call.slot = position;
                 slot.undo(call);
             }

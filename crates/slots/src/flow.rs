@@ -175,6 +175,7 @@ impl Slot for FlowSlot {
                 }
             };
             if let Some(block) = refusal {
+                self.undo(call);
                 return Ok(Verdict::Block(block));
             }
         }

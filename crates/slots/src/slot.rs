@@ -40,7 +40,8 @@ pub trait Slot: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// Decides, and may reserve; what it reserves it notes as a ticket
-    /// ([`Call::leave_ticket`]).
+    /// ([`Call::leave_ticket`]). A slot that refuses keeps nothing: it is not
+    /// asked to undo.
     ///
     /// # Errors
     ///
