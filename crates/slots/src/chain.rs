@@ -91,17 +91,11 @@ impl SlotChain {
     /// as refused. Returns that refusal.
     #[cold]
     pub fn refuse_wait(&self, call: &mut Call<'_>) -> Block {
-        let holds = &call.holds;
-        let (slot, wait) = (holds.waits_for(), holds.wait);
-        let rule = holds
-            .tickets
-            .iter()
-            .rev()
-            .find(|ticket| ticket.slot == slot);
-        let rule = rule.map_or(0, |ticket| ticket.rule);
-        let block = match self.slots.get(usize::from(slot)) {
-            Some(slot) => slot.too_early(rule, wait),
-            None => StatisticSlot.too_early(rule, wait),
+        call.slot = call.holds.waits_for();
+        let wait = call.holds.wait;
+        let block = match self.slots.get(usize::from(call.slot)) {
+            Some(slot) => slot.too_early(call, wait),
+            None => StatisticSlot.too_early(call, wait),
         };
         call.slot = self.slots.len() as u16;
         self.refuse(call, &block);

@@ -203,13 +203,21 @@ impl Slot for FlowSlot {
         false
     }
 
-    fn too_early(&self, rule: u32, wait: Duration) -> Block {
-        let check = &self.checks[(rule as usize).min(self.checks.len() - 1)];
-        let queue = Queue {
-            wait,
-            retry_after: Some(wait),
-        };
-        check.refuse_queue(queue)
+    fn too_early(&self, call: &Call<'_>, wait: Duration) -> Block {
+        // Each rule that asks to wait leaves a ticket with the time it asks for.
+        let due_ns = (call.now + wait).as_nanos();
+        let asked = call.tickets().find(|ticket| ticket.data[0] == due_ns);
+        let check = &self.checks[asked.map_or(0, |ticket| ticket.rule as usize)];
+        if check.state.paces() {
+            return check.refuse_queue(Queue {
+                wait,
+                retry_after: Some(wait),
+            });
+        }
+        let node = self.target(check, call);
+        let passes = node.map_or(0, |target| target.node().passes_in_second(call.now));
+        let rule = check.entry.rule();
+        check.block(rule.count, check.state.per_second(passes), Some(wait))
     }
 }
 
@@ -304,6 +312,8 @@ impl FlowSlot {
         {
             call.holds.set_pass(place, Hold::Loaned(loan));
             call.holds.wait_for(call.slot, wait);
+            // For `too_early`; there is nothing in it to give back.
+            call.leave_ticket(index as u32, [(call.now + wait).as_nanos(), 0, 0]);
             return None;
         }
         if exceeds(&full) {
