@@ -219,6 +219,20 @@ fn a_borrowed_call_that_is_given_up_leaves_the_window_it_borrowed_from() {
 }
 
 #[test]
+fn a_prioritized_call_borrows_whether_a_warm_up_rule_stands_before_or_after() {
+    let full = r#"{"resource": "pay", "count": 2}"#;
+    let warm = r#"{"resource": "pay", "count": 100, "controlBehavior": 1}"#;
+    for rules in [format!("[{full}, {warm}]"), format!("[{warm}, {full}]")] {
+        let (engine, time) = flow(&rules);
+        let pay = engine.resource("pay");
+        assert_eq!(passed(&pay, 2), 2);
+        at(&time, 600);
+        let pending = pay.request().prioritized().reserve();
+        assert_eq!(pending.unwrap().wait(), ms(400), "{rules}");
+    }
+}
+
+#[test]
 fn a_queue_waits_once_for_the_longest_of_its_rules() {
     let (engine, time) = flow(
         r#"[{"resource": "mail", "count": 10, "controlBehavior": 2, "maxQueueingTimeMs": 500},
