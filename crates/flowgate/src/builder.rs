@@ -230,9 +230,6 @@ impl EngineBuilder {
             loading: Mutex::new(()),
         });
         let registry = Registry::new(Arc::clone(&shared));
-        Ok(Engine {
-            shared,
-            registry: Arc::new(registry),
-        })
+        Ok(Engine { shared, registry })
     }
 }

@@ -150,7 +150,7 @@ impl Engine {
     /// A call of the resource `name` with an origin, context, weight, priority,
     /// direction or arguments.
     pub fn request<'r>(&self, name: &str) -> Request<'static, 'r> {
-        Request::owned(self.resource(name))
+        Request::owned(self.registry.for_call(name))
     }
 
     // Rules.

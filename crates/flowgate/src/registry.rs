@@ -2,7 +2,7 @@
 //! resource.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use flowgate_core::{Node, NodeSettings};
 use flowgate_slots::Registry as FindNode;
@@ -14,22 +14,31 @@ use crate::resource::{Resource, ResourceInner};
 pub(crate) const OVERFLOW: &str = "(other resources)";
 
 /// All resources of an engine.
+///
+/// Looking up takes no lock. Making does, once per name: two threads that come
+/// with one new name must not end with one of them counted elsewhere because
+/// the other has just taken the last place.
 pub(crate) struct Registry {
     shared: Arc<Shared>,
     by_name: papaya::HashMap<Arc<str>, Arc<ResourceInner>>,
+    /// Raised after the resource was put in.
     count: AtomicUsize,
+    making: Mutex<()>,
     /// Counts for all that have no statistics of their own.
     overflow: OnceLock<Arc<ResourceInner>>,
+    me: Weak<Registry>,
 }
 
 impl Registry {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Registry {
+    pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Registry {
             shared,
             by_name: papaya::HashMap::new(),
             count: AtomicUsize::new(0),
+            making: Mutex::new(()),
             overflow: OnceLock::new(),
-        }
+            me: Weak::clone(me),
+        })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -53,69 +62,99 @@ impl Registry {
             .for_each(|resource| visit(resource));
     }
 
-    /// The resource `name`, made if it is new.
+    /// The resource `name`, made if it is new: a handle, which may be kept.
     #[inline]
     pub(crate) fn resource(&self, name: &str) -> Resource {
-        match self.by_name.pin().get(name) {
-            Some(found) => Resource {
-                inner: Arc::clone(found),
-            },
-            None => self.make(name),
-        }
+        let inner = match self.by_name.pin().get(name) {
+            Some(found) => Arc::clone(found),
+            None => self.make(name).unwrap_or_else(|| self.overflowing(name)),
+        };
+        Resource { inner }
     }
 
+    /// The same for one call. Beyond the limit, and where no pattern could
+    /// match, all names share one resource.
+    #[inline]
+    pub(crate) fn for_call(&self, name: &str) -> Resource {
+        let inner = match self.by_name.pin().get(name) {
+            Some(found) => Arc::clone(found),
+            None => self.make(name).unwrap_or_else(|| self.overflow_for(name)),
+        };
+        Resource { inner }
+    }
+
+    /// The resource `name` with statistics of its own; `None` if it has none
+    /// and there is no place for it.
     #[cold]
-    fn make(&self, name: &str) -> Resource {
-        // The place is taken before the resource is made: threads that come
-        // with new names at once do not exceed the limit together.
-        let limit = self.shared.limits.resources_max;
-        let taken = self.count.fetch_add(1, Ordering::AcqRel);
-        if taken >= limit && !self.is_named(name) {
-            self.count.fetch_sub(1, Ordering::AcqRel);
-            return self.make_overflowing(name);
+    pub(crate) fn make(&self, name: &str) -> Option<Arc<ResourceInner>> {
+        if !self.has_place(name) {
+            // Whoever took the last place may have done so for this name.
+            return self.by_name.pin().get(name).cloned();
+        }
+        let _turn = take_turn(&self.making);
+        let resources = self.by_name.pin();
+        if let Some(made) = resources.get(name) {
+            return Some(Arc::clone(made));
+        }
+        if !self.has_place(name) {
+            return None;
         }
         let inner = Arc::new(ResourceInner::new(name, name, &self.shared));
-        let resources = self.by_name.pin();
-        match resources.try_insert(Arc::clone(&inner.name), inner) {
-            Ok(made) => Resource {
-                inner: Arc::clone(made),
-            },
-            Err(met) => {
-                self.count.fetch_sub(1, Ordering::AcqRel);
-                Resource {
-                    inner: Arc::clone(met.current),
-                }
-            }
-        }
+        resources.insert(Arc::clone(&inner.name), Arc::clone(&inner));
+        // Release: who sees the number finds the resource.
+        self.count.fetch_add(1, Ordering::Release);
+        Some(inner)
     }
 
-    fn is_named(&self, name: &str) -> bool {
+    /// Whether one more resource has a place, or must have one because a rule
+    /// names it.
+    fn has_place(&self, name: &str) -> bool {
+        if self.count.load(Ordering::Acquire) < self.shared.limits.resources_max {
+            return true;
+        }
         let (_, plan) = self.shared.plan.load();
-        let rules = &plan.rules;
-        rules.flow.by_resource(name).next().is_some()
-            || rules.degrade.by_resource(name).next().is_some()
+        let (flow, degrade) = (&plan.rules.flow, &plan.rules.degrade);
+        let flow = flow.matching(name).into_iter();
+        let degrade = degrade.matching(name).into_iter();
+        flow.map(|entry| entry.rule().resource == name)
+            .chain(degrade.map(|entry| entry.rule().resource == name))
+            .any(|is_named| is_named)
+    }
+
+    fn overflow_for(&self, name: &str) -> Arc<ResourceInner> {
+        let (_, plan) = self.shared.plan.load();
+        if plan.rules.flow.has_patterns() || plan.rules.degrade.has_patterns() {
+            return self.overflowing(name);
+        }
+        self.count_overflow();
+        Arc::clone(self.overflow())
     }
 
     /// A resource beyond the limit: counted with the others beyond it, guarded
-    /// by the rules that match its own name.
-    fn make_overflowing(&self, name: &str) -> Resource {
-        self.shared
-            .counters
-            .overflowed_resources
-            .fetch_add(1, Ordering::Relaxed);
-        let make = || Arc::new(ResourceInner::new(OVERFLOW, OVERFLOW, &self.shared));
-        let overflow = self.overflow.get_or_init(make);
-        let (_, plan) = self.shared.plan.load();
-        if !plan.rules.flow.has_patterns() && !plan.rules.degrade.has_patterns() {
-            return Resource {
-                inner: Arc::clone(overflow),
-            };
-        }
-        let inner = ResourceInner::counting_with(name, OVERFLOW, &self.shared, overflow);
-        Resource {
-            inner: Arc::new(inner),
-        }
+    /// by the rules that match its own name. It moves to a place of its own as
+    /// soon as a rule names it.
+    fn overflowing(&self, name: &str) -> Arc<ResourceInner> {
+        self.count_overflow();
+        let registry = Weak::clone(&self.me);
+        let overflow = self.overflow();
+        let inner = ResourceInner::counting_with(name, OVERFLOW, &self.shared, overflow, registry);
+        Arc::new(inner)
     }
+
+    fn overflow(&self) -> &Arc<ResourceInner> {
+        let make = || Arc::new(ResourceInner::new(OVERFLOW, OVERFLOW, &self.shared));
+        self.overflow.get_or_init(make)
+    }
+
+    fn count_overflow(&self) {
+        let overflowed = &self.shared.counters.overflowed_resources;
+        overflowed.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Nothing is half done where a thread panics while it makes something new.
+fn take_turn(making: &Mutex<()>) -> MutexGuard<'_, ()> {
+    making.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How rules find the nodes of other resources, without keeping the registry.
@@ -148,7 +187,9 @@ impl FindNode for NoResources {
 #[derive(Default)]
 pub(crate) struct NamedNodes {
     by_name: OnceLock<papaya::HashMap<Box<str>, Arc<Node>>>,
+    /// Raised after the node was put in; see [`Registry`].
     count: AtomicUsize,
+    making: Mutex<()>,
     /// Counts for all names beyond the limit.
     overflow: OnceLock<Arc<Node>>,
 }
@@ -171,17 +212,18 @@ impl NamedNodes {
         if let Some(node) = nodes.get(name) {
             return Arc::clone(node);
         }
-        if self.count.fetch_add(1, Ordering::AcqRel) >= limit {
-            self.count.fetch_sub(1, Ordering::AcqRel);
+        let is_full = || self.count.load(Ordering::Acquire) >= limit;
+        let turn = (!is_full()).then(|| take_turn(&self.making));
+        if let Some(node) = nodes.get(name) {
+            return Arc::clone(node);
+        }
+        if turn.is_none() || is_full() {
             overflowed.fetch_add(1, Ordering::Relaxed);
             return Arc::clone(self.overflow.get_or_init(|| Arc::new(Node::new(settings))));
         }
-        match nodes.try_insert(name.into(), Arc::new(Node::new(settings))) {
-            Ok(made) => Arc::clone(made),
-            Err(met) => {
-                self.count.fetch_sub(1, Ordering::AcqRel);
-                Arc::clone(met.current)
-            }
-        }
+        let node = Arc::new(Node::new(settings));
+        nodes.insert(name.into(), Arc::clone(&node));
+        self.count.fetch_add(1, Ordering::Release);
+        node
     }
 }

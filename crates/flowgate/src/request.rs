@@ -169,7 +169,12 @@ impl<'a, 'r> Request<'a, 'r> {
     }
 
     #[inline]
-    fn pend(self, wait: Wait) -> Result<Pending<'a>, Block> {
+    fn pend(mut self, wait: Wait) -> Result<Pending<'a>, Block> {
+        if self.resource.overflows()
+            && let Some(own) = self.resource.moved_to()
+        {
+            self.resource = ResourceRef::Held(own);
+        }
         let admission = self.resource.enter(&self.spec, wait)?;
         Ok(Pending::new(self.resource, admission))
     }

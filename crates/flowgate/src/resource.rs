@@ -1,8 +1,8 @@
 //! A handle to one resource, and the way of a call through its chain.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use flowgate_core::publish::Derived;
@@ -13,7 +13,7 @@ use crate::call_error::{CallError, outcome_of};
 use crate::engine::Shared;
 use crate::entry::Entry;
 use crate::pending::{Admission, Pending};
-use crate::registry::NamedNodes;
+use crate::registry::{NamedNodes, Registry};
 use crate::request::{Request, Spec, Wait};
 
 /// A handle to one named resource. Cheap to clone; clones are the same
@@ -34,6 +34,8 @@ pub(crate) struct ResourceInner {
     pub(crate) origins: NamedNodes,
     pub(crate) contexts: NamedNodes,
     pub(crate) shared: Arc<Shared>,
+    /// Of a resource beyond the limit: where it may find a place by now.
+    registry: Option<Weak<Registry>>,
     chain: Derived<Compiled>,
 }
 
@@ -166,19 +168,26 @@ impl Resource {
 
     /// Its figures now.
     pub fn node(&self) -> NodeSnapshot {
-        self.inner.node.snapshot(self.inner.shared.clock.now())
+        let now = self.inner.shared.clock.now();
+        self.counted_in().snapshot(now)
     }
 
     /// Calls in flight now, those that wait included.
     pub fn in_flight(&self) -> u64 {
-        self.inner.node.in_flight()
+        self.counted_in().in_flight()
+    }
+
+    fn counted_in(&self) -> Arc<Node> {
+        let overflows = self.inner.overflows();
+        let moved = overflows.then(|| self.inner.moved_to()).flatten();
+        Arc::clone(&moved.as_ref().unwrap_or(&self.inner).node)
     }
 }
 
 impl ResourceInner {
     pub(crate) fn new(name: &str, state: &str, shared: &Arc<Shared>) -> Self {
         let node = Arc::new(Node::new(&shared.nodes));
-        Self::with_node(name, state, shared, node)
+        Self::with_node(name, state, shared, node, None)
     }
 
     /// A resource with a name of its own, counting where `other` counts.
@@ -187,11 +196,18 @@ impl ResourceInner {
         state: &str,
         shared: &Arc<Shared>,
         other: &ResourceInner,
+        registry: Weak<Registry>,
     ) -> Self {
-        Self::with_node(name, state, shared, Arc::clone(&other.node))
+        Self::with_node(name, state, shared, Arc::clone(&other.node), Some(registry))
     }
 
-    fn with_node(name: &str, state: &str, shared: &Arc<Shared>, node: Arc<Node>) -> Self {
+    fn with_node(
+        name: &str,
+        state: &str,
+        shared: &Arc<Shared>,
+        node: Arc<Node>,
+        registry: Option<Weak<Registry>>,
+    ) -> Self {
         ResourceInner {
             name: name.into(),
             state: state.into(),
@@ -199,8 +215,22 @@ impl ResourceInner {
             origins: NamedNodes::default(),
             contexts: NamedNodes::default(),
             shared: Arc::clone(shared),
+            registry,
             chain: Derived::new(Compiled::default()),
         }
+    }
+
+    /// Whether it counts with others beyond the limit on resources.
+    #[inline]
+    pub(crate) fn overflows(&self) -> bool {
+        self.registry.is_some()
+    }
+
+    /// The resource of the same name that has statistics of its own by now, as
+    /// a rule names it or it was asked for before.
+    #[cold]
+    pub(crate) fn moved_to(&self) -> Option<Arc<ResourceInner>> {
+        self.registry.as_ref()?.upgrade()?.make(&self.name)
     }
 
     /// Whether any call has ever asked for it.

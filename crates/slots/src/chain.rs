@@ -63,6 +63,7 @@ impl SlotChain {
         Ok(())
     }
 
+    /// A call is refused by the slot it has come to: those before it give back.
     fn refuse(&self, call: &mut Call<'_>, block: &Block) {
         self.undo(call);
         StatisticSlot.blocked(call, block);
@@ -72,12 +73,13 @@ impl SlotChain {
         }
     }
 
-    /// Gives back what the call holds: reservations in reverse order of the
-    /// checks, then passes and places in flight.
+    /// Gives back what the call holds: reservations of the slots before the one
+    /// it has come to, in reverse order of the checks, then passes and places
+    /// in flight.
     fn undo(&self, call: &mut Call<'_>) {
-        let asked = call.slot;
+        let reached = call.slot;
         for (position, slot) in self.entered(call.holds.excluded()).rev() {
-            if position <= asked {
+            if position < reached {
                 call.slot = position;
                 slot.undo(call);
             }
@@ -89,17 +91,11 @@ impl SlotChain {
     /// as refused. Returns that refusal.
     #[cold]
     pub fn refuse_wait(&self, call: &mut Call<'_>) -> Block {
-        let holds = &call.holds;
-        let (slot, wait) = (holds.waits_for(), holds.wait);
-        let rule = holds
-            .tickets
-            .iter()
-            .rev()
-            .find(|ticket| ticket.slot == slot);
-        let rule = rule.map_or(0, |ticket| ticket.rule);
-        let block = match self.slots.get(usize::from(slot)) {
-            Some(slot) => slot.too_early(rule, wait),
-            None => StatisticSlot.too_early(rule, wait),
+        call.slot = call.holds.waits_for();
+        let wait = call.holds.wait;
+        let block = match self.slots.get(usize::from(call.slot)) {
+            Some(slot) => slot.too_early(call, wait),
+            None => StatisticSlot.too_early(call, wait),
         };
         call.slot = self.slots.len() as u16;
         self.refuse(call, &block);

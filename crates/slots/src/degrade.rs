@@ -47,6 +47,7 @@ impl Slot for DegradeSlot {
                     call.leave_ticket(index as u32, [generation, probe, 0]);
                 }
                 Err(wait) => {
+                    self.undo(call);
                     let rule = check.entry.rule();
                     let block = Block::new(
                         BlockKind::Degrade,

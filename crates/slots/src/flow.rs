@@ -175,6 +175,7 @@ impl Slot for FlowSlot {
                 }
             };
             if let Some(block) = refusal {
+                self.undo(call);
                 return Ok(Verdict::Block(block));
             }
         }
@@ -202,13 +203,21 @@ impl Slot for FlowSlot {
         false
     }
 
-    fn too_early(&self, rule: u32, wait: Duration) -> Block {
-        let check = &self.checks[(rule as usize).min(self.checks.len() - 1)];
-        let queue = Queue {
-            wait,
-            retry_after: Some(wait),
-        };
-        check.refuse_queue(queue)
+    fn too_early(&self, call: &Call<'_>, wait: Duration) -> Block {
+        // Each rule that asks to wait leaves a ticket with the time it asks for.
+        let due_ns = (call.now + wait).as_nanos();
+        let asked = call.tickets().find(|ticket| ticket.data[0] == due_ns);
+        let check = &self.checks[asked.map_or(0, |ticket| ticket.rule as usize)];
+        if check.state.paces() {
+            return check.refuse_queue(Queue {
+                wait,
+                retry_after: Some(wait),
+            });
+        }
+        let node = self.target(check, call);
+        let passes = node.map_or(0, |target| target.node().passes_in_second(call.now));
+        let rule = check.entry.rule();
+        check.block(rule.count, check.state.per_second(passes), Some(wait))
     }
 }
 
@@ -281,15 +290,22 @@ impl FlowSlot {
                 return Some(check.refuse_rate(allowed, own, weight, full));
             }
             (Hold::Nothing, Some(Doom { culprit, full })) => {
-                let refuses = *culprit == index || (check.state.warms_up() && exceeds(full));
-                return refuses.then(|| check.refuse_rate(allowed, own, weight, *full));
+                let (culprit, full) = (*culprit, *full);
+                let moved = check.state.warms_up() && exceeds(&full);
+                if culprit != index && !moved {
+                    return None;
+                }
+                // The rules before it had room for the call, and may have been
+                // of those that do not lend.
+                if !moved && self.borrow(index, place, node, own, call) {
+                    *doom = None;
+                    return None;
+                }
+                return Some(check.refuse_rate(allowed, own, weight, full));
             }
             (Hold::Nothing, None) => {}
         }
-        let limit = match self.checks.len() {
-            1 => own,
-            _ => own.min(self.least(index, place, Grade::Qps, call)),
-        };
+        let limit = self.limit_from(index, place, own, call);
         let full = match node.reserve(call.now, weight, limit) {
             Ok(taken) => {
                 call.holds.set_pass(place, Hold::Passed(taken));
@@ -297,12 +313,7 @@ impl FlowSlot {
             }
             Err(full) => full,
         };
-        if call.prioritized
-            && check.may_borrow()
-            && let Ok((loan, wait)) = node.borrow(call.now, weight, limit)
-        {
-            call.holds.set_pass(place, Hold::Loaned(loan));
-            call.holds.wait_for(call.slot, wait);
+        if self.borrow(index, place, node, own, call) {
             return None;
         }
         if exceeds(&full) {
@@ -314,6 +325,38 @@ impl FlowSlot {
             full,
         });
         None
+    }
+
+    /// The least of `own` and the static limits on `place` of the rules from
+    /// `index` on.
+    fn limit_from(&self, index: usize, place: Place, own: u64, call: &Call<'_>) -> u64 {
+        match self.checks.len() {
+            1 => own,
+            _ => own.min(self.least(index, place, Grade::Qps, call)),
+        }
+    }
+
+    /// Lets a prioritized call that found no room borrow from a window to come.
+    fn borrow(
+        &self,
+        index: usize,
+        place: Place,
+        node: &Node,
+        own: u64,
+        call: &mut Call<'_>,
+    ) -> bool {
+        if !call.prioritized || !self.checks[index].may_borrow() {
+            return false;
+        }
+        let limit = self.limit_from(index, place, own, call);
+        let Ok((loan, wait)) = node.borrow(call.now, call.weight, limit) else {
+            return false;
+        };
+        call.holds.set_pass(place, Hold::Loaned(loan));
+        call.holds.wait_for(call.slot, wait);
+        // For `too_early`; there is nothing in it to give back.
+        call.leave_ticket(index as u32, [(call.now + wait).as_nanos(), 0, 0]);
+        true
     }
 }
 

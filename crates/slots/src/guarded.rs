@@ -132,10 +132,10 @@ impl Slot for Guarded {
         self.shielded(|| self.inner.hears_exits()).unwrap_or(false)
     }
 
-    fn too_early(&self, rule: u32, wait: Duration) -> Block {
+    fn too_early(&self, call: &Call<'_>, wait: Duration) -> Block {
         let inner = &self.inner;
-        self.shielded(|| inner.too_early(rule, wait))
-            .unwrap_or_else(|_| WaitRefused(self.name()).too_early(rule, wait))
+        self.shielded(|| inner.too_early(call, wait))
+            .unwrap_or_else(|_| WaitRefused(self.name()).too_early(call, wait))
     }
 }
 

@@ -40,7 +40,8 @@ pub trait Slot: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// Decides, and may reserve; what it reserves it notes as a ticket
-    /// ([`Call::leave_ticket`]).
+    /// ([`Call::leave_ticket`]). A slot that refuses keeps nothing: it is not
+    /// asked to undo.
     ///
     /// # Errors
     ///
@@ -78,10 +79,10 @@ pub trait Slot: Send + Sync + 'static {
         true
     }
 
-    /// The refusal of a call that would have to wait `wait` for `rule` of this
-    /// slot, and must not.
-    fn too_early(&self, rule: u32, wait: Duration) -> Block {
-        let _ = rule;
+    /// The refusal of a call that would have to wait `wait` because this slot
+    /// said so, and must not. It still holds what it has reserved.
+    fn too_early(&self, call: &Call<'_>, wait: Duration) -> Block {
+        let _ = call;
         let wait_ms = wait.as_secs_f64() * 1e3;
         Block::new(
             BlockKind::Custom(self.name()),

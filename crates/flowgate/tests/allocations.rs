@@ -1,0 +1,165 @@
+//! The way of a call allocates nothing.
+//!
+//! This test binary has a counting allocator, which sees one thread at a time.
+
+mod common;
+
+use allocation_counter::measure;
+use common::{at, document, flow, ms};
+use flowgate::{Engine, ManualClock, Outcome, Resource};
+
+const ROUNDS: u64 = 1_000;
+
+/// Allocations of a thousand rounds of `call`, after some to warm up in: caches
+/// of threads, and resources and origins that are new, are made then.
+fn allocations(time: &ManualClock, mut call: impl FnMut()) -> u64 {
+    for _ in 0..10 {
+        call();
+        time.advance(ms(700));
+    }
+    let counted = measure(|| {
+        for round in 0..ROUNDS {
+            call();
+            // Over the edges of windows and seconds too.
+            if round % 7 == 0 {
+                time.advance(ms(90));
+            }
+        }
+    });
+    counted.count_total
+}
+
+fn of_entries(rules: &str, call: impl Fn(&Resource)) -> u64 {
+    let (engine, time) = document(rules);
+    let orders = engine.resource("orders");
+    allocations(&time, || call(&orders))
+}
+
+fn enter(orders: &Resource) {
+    if let Ok(entry) = orders.try_entry() {
+        entry.exit();
+    }
+}
+
+#[test]
+fn an_entry_allocates_nothing_under_any_rule() {
+    let table = [
+        ("no rule", "{}"),
+        (
+            "rate",
+            r#"{"flow": [{"resource": "orders", "count": 1e9}]}"#,
+        ),
+        (
+            "rate that refuses",
+            r#"{"flow": [{"resource": "orders", "count": 3}]}"#,
+        ),
+        (
+            "nothing passes",
+            r#"{"flow": [{"resource": "orders", "count": 0}]}"#,
+        ),
+        (
+            "warm-up",
+            r#"{"flow": [{"resource": "orders", "count": 50, "controlBehavior": 1}]}"#,
+        ),
+        (
+            "queue",
+            r#"{"flow": [{"resource": "orders", "count": 1e6, "controlBehavior": 2}]}"#,
+        ),
+        (
+            "queue that refuses",
+            r#"{"flow": [{"resource": "orders", "count": 7, "controlBehavior": 2}]}"#,
+        ),
+        (
+            "warm-up queue",
+            r#"{"flow": [{"resource": "orders", "count": 50, "controlBehavior": 3}]}"#,
+        ),
+        (
+            "concurrency",
+            r#"{"flow": [{"resource": "orders", "count": 3, "grade": 0}]}"#,
+        ),
+        (
+            "a long rule id that is refused",
+            r#"{"flow": [{"resource": "orders", "count": 0,
+                "id": "an id of more than forty-six bytes, which is shared and not copied"}]}"#,
+        ),
+        (
+            "two rates and a relation",
+            r#"{"flow": [{"resource": "orders", "count": 20}, {"resource": "orders", "count": 10},
+                {"resource": "orders", "count": 5, "strategy": 1, "refResource": "orders"}]}"#,
+        ),
+        (
+            "breaker",
+            r#"{"degrade": [{"resource": "orders", "grade": 2, "count": 5, "timeWindow": 1}]}"#,
+        ),
+        (
+            "breaker and queue",
+            r#"{"flow": [{"resource": "orders", "count": 1e6, "controlBehavior": 2}],
+                "degrade": [{"resource": "orders", "grade": 2, "count": 5, "timeWindow": 1}]}"#,
+        ),
+    ];
+    for (name, rules) in table {
+        assert_eq!(of_entries(rules, enter), 0, "{name}");
+        let failing = |orders: &Resource| {
+            if let Ok(entry) = orders.try_entry() {
+                entry.exit_with(Outcome::Error);
+            }
+        };
+        assert_eq!(of_entries(rules, failing), 0, "{name}, failing");
+    }
+}
+
+#[test]
+fn neither_does_a_wait_nor_a_call_that_is_given_up() {
+    let queue = r#"{"flow": [{"resource": "orders", "count": 100, "controlBehavior": 2}]}"#;
+    let waits = |orders: &Resource| drop(orders.entry());
+    assert_eq!(of_entries(queue, waits), 0);
+    let gives_up = |orders: &Resource| drop((orders.reserve(), orders.reserve()));
+    assert_eq!(of_entries(queue, gives_up), 0);
+    let rate = r#"{"flow": [{"resource": "orders", "count": 5}]}"#;
+    let borrows = |orders: &Resource| drop(orders.request().prioritized().entry());
+    assert_eq!(of_entries(rate, borrows), 0);
+}
+
+#[test]
+fn neither_do_entries_by_name_by_macro_or_with_origin_and_context() {
+    let (engine, time) = flow(
+        r#"[{"resource": "orders", "count": 20, "limitApp": "web"},
+            {"resource": "orders", "count": 20, "strategy": 2, "refResource": "api"},
+            {"resource": "or.*", "regex": true, "count": 30}]"#,
+    );
+    let by_name = |engine: &Engine| drop(engine.try_entry("orders"));
+    assert_eq!(allocations(&time, || by_name(&engine)), 0);
+    let with_all = || {
+        let request = engine.request("orders").origin("web").context("api");
+        drop(request.weight(2).try_entry());
+    };
+    assert_eq!(allocations(&time, with_all), 0);
+    let by_macro = || drop(flowgate::entry!("allocations"));
+    assert_eq!(allocations(&time, by_macro), 0);
+}
+
+#[test]
+fn neither_does_a_call_right_after_its_way_was_switched_off_and_on() {
+    let (engine, time) = flow(r#"[{"resource": "orders", "count": 5}]"#);
+    let orders = engine.resource("orders");
+    let switch = || {
+        engine.set_enabled(false);
+        enter(&orders);
+        engine.set_enabled(true);
+        enter(&orders);
+    };
+    assert_eq!(allocations(&time, switch), 0);
+}
+
+#[test]
+fn a_reload_costs_a_resource_one_new_chain_and_later_calls_nothing() {
+    let (engine, time) = flow(r#"[{"resource": "orders", "count": 5}]"#);
+    let orders = engine.resource("orders");
+    enter(&orders);
+    at(&time, 2_000);
+    engine
+        .load_json("flow", r#"[{"resource": "orders", "count": 6}]"#)
+        .unwrap();
+    assert!(measure(|| enter(&orders)).count_total > 0);
+    assert_eq!(measure(|| enter(&orders)).count_total, 0);
+}

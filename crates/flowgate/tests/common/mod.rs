@@ -1,0 +1,103 @@
+//! What the tests of the facade share.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
+use std::time::Duration;
+
+use flowgate::{
+    Block, BlockKind, Clock, Engine, EngineBuilder, ManualClock, NodeSnapshot, Request, Resource,
+    RuleId, Timestamp,
+};
+
+/// Where the clocks of the tests start: at a whole second, 1,000 s after the
+/// epoch.
+pub(crate) const START: Timestamp = Timestamp::from_millis(1_000_000);
+
+/// An engine on a clock that only moves when told to, with these flow rules.
+pub(crate) fn flow(rules: &str) -> (Engine, ManualClock) {
+    let (engine, time) = built(Engine::builder());
+    engine.load_json("flow", rules).unwrap();
+    (engine, time)
+}
+
+/// The same with a whole document of rules.
+pub(crate) fn document(text: &str) -> (Engine, ManualClock) {
+    let (engine, time) = built(Engine::builder());
+    engine.load_document(text).unwrap();
+    (engine, time)
+}
+
+/// An engine of these settings on a clock that only moves when told to.
+pub(crate) fn built(builder: EngineBuilder) -> (Engine, ManualClock) {
+    let time = ManualClock::at(START);
+    let engine = builder.clock(Clock::manual(time.clone())).build();
+    (engine, time)
+}
+
+pub(crate) const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// Sets the clock to `millis` after the start.
+pub(crate) fn at(time: &ManualClock, millis: u64) {
+    time.set(START + ms(millis));
+}
+
+/// What one node has counted in the last minute, and holds now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) pass: u64,
+    pub(crate) block: u64,
+    pub(crate) success: u64,
+    pub(crate) exception: u64,
+    pub(crate) cancelled: u64,
+    pub(crate) in_flight: u64,
+    pub(crate) waiting: u64,
+}
+
+impl From<NodeSnapshot> for Totals {
+    fn from(node: NodeSnapshot) -> Self {
+        Totals {
+            pass: node.total_pass,
+            block: node.total_block,
+            success: node.total_success,
+            exception: node.total_exception,
+            cancelled: node.total_cancelled,
+            in_flight: node.in_flight,
+            waiting: node.waiting,
+        }
+    }
+}
+
+/// The totals of a resource that has been asked for.
+pub(crate) fn totals(resource: &Resource) -> Totals {
+    resource.node().into()
+}
+
+/// How many of `calls` calls at once pass; their guards leave at once.
+pub(crate) fn passed(resource: &Resource, calls: usize) -> usize {
+    (0..calls).filter(|_| resource.try_entry().is_ok()).count()
+}
+
+/// When a call that comes now may go, in nanoseconds after the start; `None`:
+/// refused. The call keeps its place in line, and has ended.
+pub(crate) fn release_ns(request: Request<'_, '_>, time: &ManualClock) -> Option<u64> {
+    let pending = request.reserve().ok()?;
+    let release = time.now().since(START) + pending.wait();
+    pending.begin().exit();
+    Some(release.as_nanos() as u64)
+}
+
+/// The same in milliseconds.
+pub(crate) fn release_ms(request: Request<'_, '_>, time: &ManualClock) -> Option<u64> {
+    Some(release_ns(request, time)? / 1_000_000)
+}
+
+/// The refusal of flow rule `id` that saw `observed` of `limit`.
+pub(crate) fn refusal(id: &str, limit: f64, observed: f64, retry_after: Option<Duration>) -> Block {
+    Block::new(BlockKind::Flow, RuleId::new(id), limit, observed).retry_after_at(retry_after)
+}
