@@ -128,13 +128,15 @@ impl Block {
         &self.rule
     }
 
-    /// The limit that the rule had in force, in its own unit: calls per second
-    /// for rates, calls for concurrency.
+    /// The limit that the rule had in force: calls per second for rates (at its
+    /// present temperature, if it warms up), calls in flight for concurrency,
+    /// the longest wait in milliseconds for queues, the threshold for breakers.
     pub fn limit(&self) -> f64 {
         self.limit
     }
 
-    /// What the rule saw, in the unit of the limit.
+    /// What the rule saw, in the unit of the limit; an open breaker has seen
+    /// nothing of this call and shows its threshold.
     pub fn observed(&self) -> f64 {
         self.observed
     }

@@ -178,6 +178,7 @@ pub struct Holds {
     /// Whether the passes are to be counted when the wait has ended.
     pub pass_is_due: bool,
     wait_slot: u16,
+    wait_rule: u32,
     excluded: u64,
 }
 
@@ -206,18 +207,19 @@ impl Holds {
         self.in_flight[place as usize] = true;
     }
 
-    /// Notes that slot `slot` asks for a wait; the longest one is kept.
+    /// Notes that `rule` of slot `slot` asks for a wait; the longest is kept.
     #[inline]
-    pub fn wait_for(&mut self, slot: u16, wait: Duration) {
+    pub fn wait_for(&mut self, slot: u16, rule: u32, wait: Duration) {
         if wait > self.wait {
             self.wait = wait;
             self.wait_slot = slot;
+            self.wait_rule = rule;
         }
     }
 
-    /// The slot that asked for the longest wait.
-    pub fn waits_for(&self) -> u16 {
-        self.wait_slot
+    /// The slot, and its rule, that asked for the longest wait.
+    pub fn waits_for(&self) -> (u16, u32) {
+        (self.wait_slot, self.wait_rule)
     }
 
     /// Notes that slot `slot` has failed on this call and is not to hear of it

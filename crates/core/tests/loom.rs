@@ -45,6 +45,13 @@ fn passes(slots: u32) -> Arc<LeapArray<PassCell>> {
     Arc::new(LeapArray::new(slots, WIDTH * slots).expect("windows of 10 ns"))
 }
 
+/// Opens window 1 and seals those before it, so that a model which is not about
+/// that need not try all its orders.
+fn open(ring: &LeapArray<PassCell>, span: Span) {
+    let taken = ring.reserve(at(1), 1, span, 1, None);
+    ring.give_back(taken.expect("the ring is empty"));
+}
+
 fn limiter(boxes: u32, threshold: u64) -> Arc<SlidingWindowLimiter> {
     let limiter = SlidingWindowLimiter::new(WIDTH * boxes, boxes, threshold);
     Arc::new(limiter.expect("boxes of 10 ns"))
@@ -142,7 +149,8 @@ fn of_two_calls_on_both_sides_of_a_rollover_exactly_one_passes_at_limit_one() {
 #[test]
 fn of_three_calls_around_a_rollover_exactly_the_limit_passes() {
     model(1, || {
-        let limiter = limiter(2, 2);
+        let limiter = limiter(2, 3);
+        limiter.acquire_at(at(1), 1).expect("the ring is empty");
         let calls: Vec<_> = [2, 2]
             .into_iter()
             .map(|number| {
@@ -153,7 +161,7 @@ fn of_three_calls_around_a_rollover_exactly_the_limit_passes() {
         let mine = u64::from(limiter.acquire_at(at(1), 1).is_ok());
         let passed = mine + calls.into_iter().map(|c| c.join().unwrap()).sum::<u64>();
         assert_eq!(passed, 2);
-        assert_eq!(limiter.passed_at(at(2)), 2);
+        assert_eq!(limiter.passed_at(at(2)), 3);
     });
 }
 
@@ -220,10 +228,11 @@ fn giving_back_after_the_slot_was_taken_over_takes_nothing_from_the_newer_window
 /// is room for one of them. Fails if a borrower does not confirm.
 #[test]
 fn of_a_borrower_and_an_ordinary_call_exactly_one_gets_the_last_place() {
-    model(2, || {
+    model(3, || {
         let ring = passes(2);
         let borrowed = Arc::new(Borrowed::new(2));
         let span = Span::new(1, 2);
+        open(&ring, span);
         let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
         let ordinary = thread::spawn(move || r.reserve(at(1), 1, span, 1, Some(&b)).is_ok());
         let loan = ring.borrow(at(1), 1, span, 1, WIDTH, &borrowed).is_ok();
@@ -236,10 +245,11 @@ fn of_a_borrower_and_an_ordinary_call_exactly_one_gets_the_last_place() {
 /// The ordinary call arrives in the window that is being borrowed from.
 #[test]
 fn a_borrower_and_a_call_of_the_window_it_borrows_from_hold_the_limit() {
-    model(2, || {
+    model(3, || {
         let ring = passes(2);
         let borrowed = Arc::new(Borrowed::new(2));
         let span = Span::new(1, 2);
+        open(&ring, span);
         let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
         let ordinary = thread::spawn(move || r.reserve(at(2), 1, span, 1, Some(&b)).is_ok());
         let _ = ring.borrow(at(1), 1, span, 1, PATIENT, &borrowed);
@@ -252,10 +262,11 @@ fn a_borrower_and_a_call_of_the_window_it_borrows_from_hold_the_limit() {
 /// Of two borrowers at limit one, one waits in vain: never both, never none.
 #[test]
 fn of_two_borrowers_exactly_one_gets_the_last_place() {
-    model(2, || {
+    model(3, || {
         let ring = passes(2);
         let borrowed = Arc::new(Borrowed::new(2));
         let span = Span::new(1, 2);
+        open(&ring, span);
         let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
         let other = thread::spawn(move || r.borrow(at(1), 1, span, 1, PATIENT, &b).is_ok());
         let mine = ring.borrow(at(1), 1, span, 1, PATIENT, &borrowed).is_ok();

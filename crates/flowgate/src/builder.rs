@@ -118,14 +118,16 @@ impl EngineBuilder {
     }
 
     /// The most origins of one resource with statistics of their own; those
-    /// beyond are counted together, as one origin. Default: 200.
+    /// beyond, unless a rule names them, are counted together, as one origin.
+    /// Default: 200.
     pub fn origins_max(mut self, origins: usize) -> Self {
         self.limits.origins_max = origins;
         self
     }
 
     /// The most contexts of one resource with statistics of their own; those
-    /// beyond are counted together, as one context. Default: 200.
+    /// beyond, unless a rule names them, are counted together, as one context.
+    /// Default: 200.
     pub fn contexts_max(mut self, contexts: usize) -> Self {
         self.limits.contexts_max = contexts;
         self

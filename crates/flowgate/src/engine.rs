@@ -80,8 +80,8 @@ pub(crate) struct Counters {
 pub struct EngineStats {
     /// Resources with statistics of their own.
     pub resources: usize,
-    /// Calls of resources beyond the limit on resources: they were guarded, and
-    /// counted together.
+    /// Look-ups of resources beyond the limit on resources: their calls are
+    /// guarded, and counted together.
     pub overflowed_resources: u64,
     /// Calls of origins beyond the limit on origins of one resource.
     pub overflowed_origins: u64,

@@ -183,6 +183,15 @@ impl FindNode for NoResources {
     }
 }
 
+/// How many names are counted apart.
+pub(crate) struct Bound<'a> {
+    pub(crate) names_max: usize,
+    /// Names that a rule names: they are counted apart whatever the bound.
+    pub(crate) exempt: &'a [String],
+    /// Where calls of names beyond the bound are counted.
+    pub(crate) overflowed: &'a AtomicU64,
+}
+
 /// Nodes of one resource, by the name of an origin or context.
 #[derive(Default)]
 pub(crate) struct NamedNodes {
@@ -199,26 +208,28 @@ impl NamedNodes {
         self.by_name.get()?.pin().get(name).cloned()
     }
 
-    /// The node of `name`, made if it is new and within `limit`.
+    /// The node of `name`, made if it is new and within `bound`.
     #[inline]
     pub(crate) fn node(
         &self,
         name: &str,
         settings: &Arc<NodeSettings>,
-        limit: usize,
-        overflowed: &AtomicU64,
+        bound: &Bound<'_>,
     ) -> Arc<Node> {
         let nodes = self.by_name.get_or_init(papaya::HashMap::new).pin();
         if let Some(node) = nodes.get(name) {
             return Arc::clone(node);
         }
-        let is_full = || self.count.load(Ordering::Acquire) >= limit;
+        let is_full = || {
+            self.count.load(Ordering::Acquire) >= bound.names_max
+                && bound.exempt.iter().all(|exempt| exempt != name)
+        };
         let turn = (!is_full()).then(|| take_turn(&self.making));
         if let Some(node) = nodes.get(name) {
             return Arc::clone(node);
         }
         if turn.is_none() || is_full() {
-            overflowed.fetch_add(1, Ordering::Relaxed);
+            bound.overflowed.fetch_add(1, Ordering::Relaxed);
             return Arc::clone(self.overflow.get_or_init(|| Arc::new(Node::new(settings))));
         }
         let node = Arc::new(Node::new(settings));

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use flowgate_core::publish::Derived;
 use flowgate_core::{Block, Call, Node, NodeSnapshot, Nodes};
-use flowgate_slots::{CONTEXT_DEFAULT, SlotChain};
+use flowgate_slots::{CONTEXT_DEFAULT, NamedCallers, SlotChain};
 
 use crate::call_error::{CallError, outcome_of};
 use crate::engine::Shared;
 use crate::entry::Entry;
 use crate::pending::{Admission, Pending};
-use crate::registry::{NamedNodes, Registry};
+use crate::registry::{Bound, NamedNodes, Registry};
 use crate::request::{Request, Spec, Wait};
 
 /// A handle to one named resource. Cheap to clone; clones are the same
@@ -45,6 +45,7 @@ struct Compiled {
     chain: Arc<SlotChain>,
     /// Whether calls that name no context are counted apart.
     default_context: bool,
+    named: NamedCallers,
 }
 
 /// The resource of a call: lent by a handle, or held by the call itself.
@@ -249,6 +250,7 @@ impl ResourceInner {
             chain: Arc::new(plan.chain_of(&self.name, &self.state)),
             default_context: shared.limits.default_context_statistics
                 || plan.tells_default_context(&self.name),
+            named: plan.named(&self.name),
         };
         let go = |compiled: &Compiled| self.enter_through(compiled, spec, wait).map(Some);
         self.chain.with(&shared.plan, compile, go)
@@ -262,9 +264,9 @@ impl ResourceInner {
         wait: Wait,
     ) -> Result<Admission, Block> {
         let now = self.shared.clock.now();
-        let origin = (!spec.origin.is_empty()).then(|| self.origin(spec.origin));
+        let origin = (!spec.origin.is_empty()).then(|| self.origin(spec.origin, compiled));
         let apart = compiled.default_context || spec.context != CONTEXT_DEFAULT;
-        let context = apart.then(|| self.context(spec.context));
+        let context = apart.then(|| self.context(spec.context, compiled));
         let mut call = Call {
             resource: &self.name,
             now,
@@ -284,11 +286,8 @@ impl ResourceInner {
             slot: 0,
         };
         let chain = &compiled.chain;
-        chain.enter(&mut call)?;
+        chain.enter(&mut call, wait != Wait::Refuses)?;
         let waits = call.holds.wait != Duration::ZERO;
-        if waits && wait == Wait::Refuses {
-            return Err(chain.refuse_wait(&mut call));
-        }
         let holds = call.holds;
         Ok(Admission {
             // Only calls that come back to their chain keep it alive.
@@ -305,35 +304,29 @@ impl ResourceInner {
     }
 
     #[cold]
-    fn origin(&self, name: &str) -> Arc<Node> {
+    fn origin(&self, name: &str, compiled: &Compiled) -> Arc<Node> {
         let Shared {
-            nodes,
-            limits,
-            counters,
-            ..
+            limits, counters, ..
         } = &*self.shared;
-        self.origins.node(
-            name,
-            nodes,
-            limits.origins_max,
-            &counters.overflowed_origins,
-        )
+        let bound = Bound {
+            names_max: limits.origins_max,
+            exempt: &compiled.named.origins,
+            overflowed: &counters.overflowed_origins,
+        };
+        self.origins.node(name, &self.shared.nodes, &bound)
     }
 
     #[cold]
-    fn context(&self, name: &str) -> Arc<Node> {
+    fn context(&self, name: &str, compiled: &Compiled) -> Arc<Node> {
         let Shared {
-            nodes,
-            limits,
-            counters,
-            ..
+            limits, counters, ..
         } = &*self.shared;
-        self.contexts.node(
-            name,
-            nodes,
-            limits.contexts_max,
-            &counters.overflowed_contexts,
-        )
+        let bound = Bound {
+            names_max: limits.contexts_max,
+            exempt: &compiled.named.contexts,
+            overflowed: &counters.overflowed_contexts,
+        };
+        self.contexts.node(name, &self.shared.nodes, &bound)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowgate_core::Node;
-use flowgate_rules::flow::Strategy;
+use flowgate_rules::flow::{LimitApp, Strategy};
 use flowgate_rules::{RuleEntry, RuleKind, RuleSet, RuleTable, Settings};
 
 use crate::chain::SlotChain;
@@ -43,6 +43,15 @@ pub struct CustomSlot {
     pub slot: Arc<dyn Slot>,
 }
 
+/// Origins and contexts that rules of one resource name.
+#[derive(Clone, Debug, Default)]
+pub struct NamedCallers {
+    /// In `limitApp`.
+    pub origins: Vec<String>,
+    /// In `refResource` of CHAIN rules.
+    pub contexts: Vec<String>,
+}
+
 /// All that decides how chains are made: the rules of one generation, and what
 /// an engine adds to them.
 pub struct ChainPlan {
@@ -72,6 +81,22 @@ impl ChainPlan {
         );
         self.add_custom(Position::Last, &mut slots);
         SlotChain::new(slots)
+    }
+
+    /// The origins and contexts that rules of `resource` name: they are counted
+    /// apart whatever the bounds on origins and contexts.
+    pub fn named(&self, resource: &str) -> NamedCallers {
+        let mut named = NamedCallers::default();
+        for entry in self.rules.flow.matching(resource) {
+            let rule = entry.rule();
+            if let LimitApp::Named(origin) = &rule.limit_app {
+                named.origins.push(origin.clone());
+            }
+            if rule.strategy == Strategy::Chain {
+                named.contexts.extend(rule.ref_resource.clone());
+            }
+        }
+        named
     }
 
     /// Whether a rule of `resource` looks at calls of the default context

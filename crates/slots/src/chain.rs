@@ -40,20 +40,24 @@ impl SlotChain {
     ///
     /// # Errors
     ///
-    /// The refusal of the first slot that refuses.
+    /// The refusal of the first slot that refuses; with `may_wait` false also
+    /// that of the slot that asks for the longest wait.
     #[inline]
-    pub fn enter(&self, call: &mut Call<'_>) -> Result<(), Block> {
+    pub fn enter(&self, call: &mut Call<'_>, may_wait: bool) -> Result<(), Block> {
         for (position, slot) in self.slots.iter().enumerate() {
             call.slot = position as u16;
             match slot.check(call) {
                 Ok(Verdict::Pass) => {}
-                Ok(Verdict::Wait(wait)) => call.holds.wait_for(call.slot, wait),
+                Ok(Verdict::Wait(wait)) => call.holds.wait_for(call.slot, 0, wait),
                 Ok(Verdict::Block(block)) => {
                     self.refuse(call, &block);
                     return Err(block);
                 }
                 Err(_) => call.holds.exclude(call.slot),
             }
+        }
+        if !may_wait && !call.holds.wait.is_zero() {
+            return Err(self.refuse_wait(call));
         }
         StatisticSlot.passed(call);
         for (position, slot) in self.entered(call.holds.excluded()) {
@@ -87,11 +91,10 @@ impl SlotChain {
         call.holds.release(&call.nodes);
     }
 
-    /// The call was admitted to wait and must not: it is taken back and counts
-    /// as refused. Returns that refusal.
+    /// All slots agree, but the call would have to wait, and must not.
     #[cold]
-    pub fn refuse_wait(&self, call: &mut Call<'_>) -> Block {
-        call.slot = call.holds.waits_for();
+    fn refuse_wait(&self, call: &mut Call<'_>) -> Block {
+        (call.slot, _) = call.holds.waits_for();
         let wait = call.holds.wait;
         let block = match self.slots.get(usize::from(call.slot)) {
             Some(slot) => slot.too_early(call, wait),

@@ -204,20 +204,19 @@ impl Slot for FlowSlot {
     }
 
     fn too_early(&self, call: &Call<'_>, wait: Duration) -> Block {
-        // Each rule that asks to wait leaves a ticket with the time it asks for.
-        let due_ns = (call.now + wait).as_nanos();
-        let asked = call.tickets().find(|ticket| ticket.data[0] == due_ns);
-        let check = &self.checks[asked.map_or(0, |ticket| ticket.rule as usize)];
+        let (_, rule) = call.holds.waits_for();
+        let check = &self.checks[(rule as usize).min(self.checks.len() - 1)];
         if check.state.paces() {
             return check.refuse_queue(Queue {
                 wait,
                 retry_after: Some(wait),
             });
         }
+        // It would have borrowed: its rate is used up.
         let node = self.target(check, call);
         let passes = node.map_or(0, |target| target.node().passes_in_second(call.now));
-        let rule = check.entry.rule();
-        check.block(rule.count, check.state.per_second(passes), Some(wait))
+        let count = check.entry.rule().count;
+        check.block(count, check.state.per_second(passes), Some(wait))
     }
 }
 
@@ -353,7 +352,7 @@ impl FlowSlot {
             return false;
         };
         call.holds.set_pass(place, Hold::Loaned(loan));
-        call.holds.wait_for(call.slot, wait);
+        call.holds.wait_for(call.slot, index as u32, wait);
         // For `too_early`; there is nothing in it to give back.
         call.leave_ticket(index as u32, [(call.now + wait).as_nanos(), 0, 0]);
         true
@@ -375,7 +374,7 @@ fn line_up(index: usize, check: &FlowCheck, node: &Node, call: &mut Call<'_>) ->
             call.leave_ticket(index as u32, [release_ns, before_ns, cost_ns]);
             let wait_ns = release_ns.saturating_sub(call.now.as_nanos());
             call.holds
-                .wait_for(call.slot, Duration::from_nanos(wait_ns));
+                .wait_for(call.slot, index as u32, Duration::from_nanos(wait_ns));
             None
         }
         Err(queue) => Some(check.refuse_queue(queue)),

@@ -52,7 +52,7 @@ pub trait Slot: Send + Sync + 'static {
     }
 
     /// Gives back what `check` reserved: a later slot refused, or the caller
-    /// gave up while it waited. In the second case the call's origin, context
+    /// gave up while it waited (after `passed`). In the second case the call's origin, context
     /// and arguments are empty; what is needed then belongs in a ticket.
     fn undo(&self, call: &Call<'_>) {
         let _ = call;

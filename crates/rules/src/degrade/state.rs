@@ -201,6 +201,7 @@ impl BreakerState {
                 OPEN => self.retry_at_ns.load(Ordering::Acquire),
                 _ => {
                     if self.take_probe(generation) {
+                        self.give_probes_until(now);
                         return Ok(Admitted {
                             generation,
                             probe: true,
@@ -215,11 +216,17 @@ impl BreakerState {
             // Open long enough, or the probes have not come back: a new
             // half-open state, whose first probe is this call if it is fast
             // enough to take it in the next round.
-            let give_up_at = now + self.limits.half_open_timeout;
-            self.give_up_at_ns
-                .fetch_max(give_up_at.as_nanos(), Ordering::AcqRel);
+            self.give_probes_until(now);
             let _ = self.swap(word, next_word(word, HALF_OPEN));
         }
+    }
+
+    /// Probes that start at `now` have the time limit from now on; so have
+    /// those before them.
+    fn give_probes_until(&self, now: Timestamp) {
+        let give_up_at = now + self.limits.half_open_timeout;
+        self.give_up_at_ns
+            .fetch_max(give_up_at.as_nanos(), Ordering::AcqRel);
     }
 
     fn take_probe(&self, generation: u64) -> bool {

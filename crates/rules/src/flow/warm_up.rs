@@ -26,7 +26,6 @@
 //! `count / c` in real numbers; the allowed rate is never below 1 per second
 //! while `count ≥ 1`.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowgate_core::Timestamp;
@@ -39,13 +38,23 @@ pub struct WarmUp {
     warning: u64,
     max: u64,
     slope: f64,
-    /// The second the tokens were last brought up to date for, plus one.
-    synced: AtomicU64,
-    tokens: AtomicU64,
-    /// Held for the update of one second by whoever comes first; nobody waits
-    /// for it: the others go on with the tokens of the second before.
-    updating: Mutex<()>,
+    /// Tokens are kept in units of `2^shift`: 1, unless there are more than
+    /// 2^30 of them.
+    shift: u32,
+    /// What the tokens are, and the second they are of, in one word, so that
+    /// nobody judges one second by the tokens of another:
+    ///
+    /// ```text
+    /// 63                   30 29            0
+    /// |  second, plus one    |  tokens       |      0: never used
+    /// ```
+    word: AtomicU64,
 }
+
+const TOKEN_BITS: u32 = 30;
+const TOKENS_MASK: u64 = (1 << TOKEN_BITS) - 1;
+/// The last second that fits: in the year 2514.
+const SECOND_MAX: u64 = (1 << (64 - TOKEN_BITS)) - 2;
 
 impl WarmUp {
     /// A cold resource of `count` calls per second that warms up within about
@@ -55,26 +64,31 @@ impl WarmUp {
         let volume = f64::from(period_sec) * count;
         let warning = volume as u64 / u64::from(cold_factor - 1);
         let room = (2.0 * volume / (1.0 + f64::from(cold_factor))) as u64;
+        let max = warning.saturating_add(room);
         WarmUp {
             count,
             cold_factor,
             warning,
-            max: warning.saturating_add(room),
+            max,
             slope: (f64::from(cold_factor) - 1.0) / count / room as f64,
-            synced: AtomicU64::new(0),
-            tokens: AtomicU64::new(0),
-            updating: Mutex::new(()),
+            shift: (u64::BITS - max.leading_zeros()).saturating_sub(TOKEN_BITS),
+            word: AtomicU64::new(0),
         }
     }
 
     /// Calls per second allowed at `now`. `passes_before` tells the passes of
-    /// the calendar second before; it is asked at most once per second.
+    /// the calendar second before; it is asked by whoever comes first in a
+    /// second.
     #[inline]
     pub fn allowed(&self, now: Timestamp, passes_before: impl FnOnce() -> u64) -> f64 {
-        if now.as_secs() >= self.synced.load(Ordering::Acquire) {
-            self.update(now.as_secs(), passes_before);
+        let second = now.as_secs().min(SECOND_MAX);
+        // Acquire and release are more than is needed: the word stands for
+        // itself.
+        let mut word = self.word.load(Ordering::Acquire);
+        if second >= word >> TOKEN_BITS {
+            word = self.update(word, second, passes_before());
         }
-        let tokens = self.tokens.load(Ordering::Acquire);
+        let tokens = (word & TOKENS_MASK) << self.shift;
         if tokens < self.warning || self.max == self.warning {
             return self.count;
         }
@@ -87,25 +101,29 @@ impl WarmUp {
         }
     }
 
+    /// The word of `second`, brought up to date by this call or by whoever was
+    /// faster.
     #[cold]
-    fn update(&self, second: u64, passes_before: impl FnOnce() -> u64) {
-        let Ok(_updating) = self.updating.try_lock() else {
-            return;
-        };
-        let synced = self.synced.load(Ordering::Acquire);
-        if second < synced {
-            return;
-        }
-        let passes = passes_before();
-        let tokens = self.tokens.load(Ordering::Acquire);
-        let cooled = match synced.checked_sub(1) {
-            Some(last) => self.cooled(tokens, second - last, passes),
+    fn update(&self, mut word: u64, second: u64, passes: u64) -> u64 {
+        loop {
+            let synced = word >> TOKEN_BITS;
+            if second < synced {
+                return word;
+            }
+            let tokens = (word & TOKENS_MASK) << self.shift;
             // Never used: as after an endless idle time.
-            None => self.cooled(tokens, u64::MAX, passes),
-        };
-        self.tokens
-            .store(cooled.saturating_sub(passes), Ordering::Release);
-        self.synced.store(second + 1, Ordering::Release);
+            let elapsed_sec = synced.checked_sub(1).map_or(u64::MAX, |last| second - last);
+            let cooled = self.cooled(tokens, elapsed_sec, passes);
+            let left = cooled.saturating_sub(passes) >> self.shift;
+            let next = ((second + 1) << TOKEN_BITS) | left;
+            match self
+                .word
+                .compare_exchange(word, next, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return next,
+                Err(found) => word = found,
+            }
+        }
     }
 
     fn cooled(&self, tokens: u64, elapsed_sec: u64, passes: u64) -> u64 {
@@ -148,6 +166,32 @@ mod tests {
         assert_eq!(passed, 100);
         let cold = warm_up.allowed(Timestamp::from_millis(60_000), || 0);
         assert!((cold - 100.0 / 3.0).abs() < 1e-9, "{cold}");
+    }
+
+    #[test]
+    fn nobody_finds_it_warm_before_it_was_ever_used() {
+        for _ in 0..2_000 {
+            let warm_up = WarmUp::new(90.0, 10, 3);
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| {
+                        let allowed = warm_up.allowed(Timestamp::from_millis(5_000), || 0);
+                        assert!(allowed < 30.1, "{allowed}");
+                    });
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_rate_with_more_tokens_than_bits_warms_up_too() {
+        let warm_up = WarmUp::new(1e9, 60, 3);
+        let allowed = warm_up.allowed(Timestamp::from_millis(5_000), || 0);
+        assert!((allowed / 1e9 - 1.0 / 3.0).abs() < 1e-6, "{allowed}");
+        let warm = (6..200).fold(0.0, |_, second| {
+            warm_up.allowed(Timestamp::from_millis(second * 1_000), || 1_000_000_000)
+        });
+        assert_eq!(warm, 1e9);
     }
 
     #[test]
