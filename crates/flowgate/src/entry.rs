@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use flowgate_core::call::Holds;
 use flowgate_core::{Departure, Node, Nodes, Outcome, Ticket, Timestamp, Traffic};
 use flowgate_slots::{Slot, SlotChain, StatisticSlot};
 use smallvec::SmallVec;
 
-use crate::pending::Admission;
 use crate::resource::ResourceRef;
 
 /// The guard of an admitted call: as long as it lives the call is in flight.
@@ -36,64 +36,69 @@ pub type OwnedEntry = Entry<'static>;
 
 pub(crate) struct Guarded<'a> {
     resource: ResourceRef<'a>,
-    origin: Option<Arc<Node>>,
-    context: Option<Arc<Node>>,
-    chain: Option<Arc<SlotChain>>,
-    tickets: SmallVec<[Ticket; 2]>,
-    excluded: u64,
-    entered: Timestamp,
-    weight: u32,
-    traffic: Traffic,
+    stay: Stay,
+}
+
+/// What a call in flight keeps until its end.
+pub(crate) struct Stay {
+    pub(crate) entered: Timestamp,
+    pub(crate) weight: u32,
+    pub(crate) traffic: Traffic,
     /// Entered while a panic was unwinding: that panic is not this call's.
-    in_panic: bool,
+    pub(crate) in_panic: bool,
+    pub(crate) origin: Option<Arc<Node>>,
+    pub(crate) context: Option<Arc<Node>>,
+    /// Only calls that report back keep their chain alive.
+    pub(crate) reports_to: Option<ReportsTo>,
+}
+
+/// The chain that hears how a call ends, and what its slots have noted of it.
+pub(crate) struct ReportsTo {
+    pub(crate) chain: Arc<SlotChain>,
+    pub(crate) tickets: SmallVec<[Ticket; 2]>,
+    pub(crate) excluded: u64,
+}
+
+impl ReportsTo {
+    #[inline]
+    pub(crate) fn chain(chain: &Arc<SlotChain>, holds: &mut Holds) -> Self {
+        ReportsTo {
+            chain: Arc::clone(chain),
+            tickets: std::mem::take(&mut holds.tickets),
+            excluded: holds.excluded(),
+        }
+    }
+}
+
+impl Stay {
+    /// The nodes that count the call, beside that of its resource.
+    #[inline]
+    pub(crate) fn nodes<'n>(&'n self, resource: &'n Node) -> Nodes<'n> {
+        let (origin, context) = (self.origin.as_deref(), self.context.as_deref());
+        Nodes::new(resource, self.traffic, origin, context)
+    }
 }
 
 impl<'a> Guarded<'a> {
     #[inline]
-    pub(crate) fn new(resource: ResourceRef<'a>, admission: Admission) -> Self {
-        let Admission {
-            chain,
-            hears_exits,
-            holds,
-            entered,
-            weight,
-            traffic,
-            origin,
-            context,
-        } = admission;
-        Guarded {
-            resource,
-            origin,
-            context,
-            chain: chain.filter(|_| hears_exits),
-            excluded: holds.excluded(),
-            tickets: if hears_exits {
-                holds.tickets
-            } else {
-                SmallVec::new()
-            },
-            entered,
-            weight,
-            traffic,
-            in_panic: std::thread::panicking(),
-        }
-    }
-
-    #[inline]
     fn leave(&self, outcome: Outcome) {
-        let (origin, context) = (self.origin.as_deref(), self.context.as_deref());
+        let Guarded { resource, stay } = self;
+        let reports_to = stay.reports_to.as_ref();
         let mut departure = Departure {
-            resource: &self.resource.name,
-            entered: self.entered,
-            now: self.resource.shared.clock.now(),
-            weight: self.weight,
+            resource: &resource.name,
+            entered: stay.entered,
+            now: resource.shared.clock.now(),
+            weight: stay.weight,
             outcome,
-            nodes: Nodes::new(&self.resource.node, self.traffic, origin, context),
-            tickets: &self.tickets,
+            nodes: stay.nodes(&resource.node),
+            tickets: reports_to.map_or(&[], |reports_to| &reports_to.tickets),
             slot: 0,
         };
-        if let Some(chain) = &self.chain {
-            chain.leave(&mut departure, self.excluded);
+        if let Some(ReportsTo {
+            chain, excluded, ..
+        }) = reports_to
+        {
+            chain.leave(&mut departure, *excluded);
         }
         StatisticSlot.exited(&departure);
     }
@@ -101,9 +106,9 @@ impl<'a> Guarded<'a> {
 
 impl<'a> Entry<'a> {
     #[inline]
-    pub(crate) fn guarding(guarded: Guarded<'a>) -> Self {
+    pub(crate) fn guarding(resource: ResourceRef<'a>, stay: Stay) -> Self {
         Entry {
-            guarded: Some(guarded),
+            guarded: Some(Guarded { resource, stay }),
         }
     }
 
@@ -127,7 +132,7 @@ impl<'a> Entry<'a> {
 
     /// When the call arrived; `None` while guarding is switched off.
     pub fn entered(&self) -> Option<Timestamp> {
-        self.guarded.as_ref().map(|guarded| guarded.entered)
+        self.guarded.as_ref().map(|guarded| guarded.stay.entered)
     }
 
     /// Name of the resource; `None` while guarding is switched off.
@@ -140,7 +145,7 @@ impl Drop for Entry<'_> {
     #[inline]
     fn drop(&mut self) {
         if let Some(guarded) = self.guarded.take() {
-            let panicked = std::thread::panicking() && !guarded.in_panic;
+            let panicked = std::thread::panicking() && !guarded.stay.in_panic;
             guarded.leave(if panicked {
                 Outcome::Error
             } else {

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flowgate_core::Call;
 use flowgate_core::call::Holds;
-use flowgate_core::{Call, Node, Nodes, Timestamp, Traffic};
 use flowgate_slots::SlotChain;
 
-use crate::entry::{Entry, Guarded};
+use crate::entry::{Entry, ReportsTo, Stay};
 use crate::resource::ResourceRef;
 
 /// A call that was admitted, and may have to wait before it goes ahead.
@@ -23,16 +23,11 @@ pub struct Pending<'a> {
     admission: Option<Admission>,
 }
 
-/// What a call was admitted with.
+/// What a call holds that has not gone ahead yet.
 pub(crate) struct Admission {
-    pub(crate) chain: Option<Arc<SlotChain>>,
-    pub(crate) hears_exits: bool,
+    pub(crate) chain: Arc<SlotChain>,
     pub(crate) holds: Holds,
-    pub(crate) entered: Timestamp,
-    pub(crate) weight: u32,
-    pub(crate) traffic: Traffic,
-    pub(crate) origin: Option<Arc<Node>>,
-    pub(crate) context: Option<Arc<Node>>,
+    pub(crate) stay: Stay,
 }
 
 impl<'a> Pending<'a> {
@@ -56,20 +51,23 @@ impl<'a> Pending<'a> {
     /// rule counted it on arrival.
     #[inline]
     pub fn begin(mut self) -> Entry<'a> {
-        let (Some(resource), Some(mut admission)) = (self.resource.take(), self.admission.take())
+        let (Some(resource), Some(admission)) = (self.resource.take(), self.admission.take())
         else {
             return Entry::unguarded();
         };
-        if !admission.holds.wait.is_zero() {
+        let Admission {
+            chain,
+            mut holds,
+            mut stay,
+        } = admission;
+        if !holds.wait.is_zero() {
             let now = resource.shared.clock.now();
-            let Admission {
-                traffic, weight, ..
-            } = admission;
-            let (origin, context) = (admission.origin.as_deref(), admission.context.as_deref());
-            let nodes = Nodes::new(&resource.node, traffic, origin, context);
-            admission.holds.go_ahead(&nodes, now, weight);
+            holds.go_ahead(&stay.nodes(&resource.node), now, stay.weight);
         }
-        Entry::guarding(Guarded::new(resource, admission))
+        if chain.hears_exits() {
+            stay.reports_to = Some(ReportsTo::chain(&chain, &mut holds));
+        }
+        Entry::guarding(resource, stay)
     }
 
     /// Gives the place back, as dropping does.
@@ -111,37 +109,20 @@ impl Drop for Pending<'_> {
         let (Some(resource), Some(admission)) = (&self.resource, self.admission.take()) else {
             return;
         };
-        let Admission {
-            origin,
-            context,
-            traffic,
-            weight,
-            holds,
-            chain,
-            ..
-        } = admission;
-        let nodes = Nodes::new(
-            &resource.node,
-            traffic,
-            origin.as_deref(),
-            context.as_deref(),
-        );
+        let Admission { chain, holds, stay } = admission;
         let mut call = Call {
             resource: &resource.name,
             now: resource.shared.clock.now(),
-            weight,
+            weight: stay.weight,
             prioritized: false,
-            traffic,
+            traffic: stay.traffic,
             origin: "",
             context: "",
             args: &[],
-            nodes,
+            nodes: stay.nodes(&resource.node),
             holds,
             slot: 0,
         };
-        match chain {
-            Some(chain) => chain.cancel(&mut call),
-            None => SlotChain::default().cancel(&mut call),
-        }
+        chain.cancel(&mut call);
     }
 }

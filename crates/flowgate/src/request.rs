@@ -1,14 +1,13 @@
 //! A call that says more about itself than its resource.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flowgate_core::{Arg, Block, Traffic};
 use flowgate_slots::CONTEXT_DEFAULT;
 
 use crate::entry::Entry;
 use crate::pending::Pending;
-use crate::resource::{Resource, ResourceInner, ResourceRef};
+use crate::resource::{Admitted, Resource, ResourceInner, ResourceRef};
 
 /// A call in the making.
 ///
@@ -124,12 +123,13 @@ impl<'a, 'r> Request<'a, 'r> {
     /// [`Block`] if a rule refuses.
     #[inline]
     pub fn entry(self) -> Result<Entry<'a>, Block> {
-        let pending = self.pend(Wait::Is)?;
-        let wait = pending.wait();
-        if wait != Duration::ZERO {
-            pending.wait_on_thread(wait);
+        match self.go(Wait::Is)? {
+            Gone::In(entry) => Ok(entry),
+            Gone::Pending(pending) => {
+                pending.wait_on_thread(pending.wait());
+                Ok(pending.begin())
+            }
         }
-        Ok(pending.begin())
     }
 
     /// Asks to enter; never waits.
@@ -139,7 +139,10 @@ impl<'a, 'r> Request<'a, 'r> {
     /// [`Block`] if a rule refuses, or would have the call wait.
     #[inline]
     pub fn try_entry(self) -> Result<Entry<'a>, Block> {
-        self.pend(Wait::Refuses).map(Pending::begin)
+        match self.go(Wait::Refuses)? {
+            Gone::In(entry) => Ok(entry),
+            Gone::Pending(pending) => Ok(pending.begin()),
+        }
     }
 
     /// Asks to enter; waits on a timer if told to queue. A future dropped while
@@ -150,12 +153,13 @@ impl<'a, 'r> Request<'a, 'r> {
     /// [`Block`] if a rule refuses.
     #[cfg(feature = "tokio")]
     pub async fn acquire(self) -> Result<Entry<'a>, Block> {
-        let pending = self.pend(Wait::Is)?;
-        let wait = pending.wait();
-        if wait != Duration::ZERO {
-            pending.wait_on_timer(wait).await;
+        match self.go(Wait::Is)? {
+            Gone::In(entry) => Ok(entry),
+            Gone::Pending(pending) => {
+                pending.wait_on_timer(pending.wait()).await;
+                Ok(pending.begin())
+            }
         }
-        Ok(pending.begin())
     }
 
     /// Asks to enter, and returns the wait as a value instead of waiting.
@@ -163,21 +167,46 @@ impl<'a, 'r> Request<'a, 'r> {
     /// # Errors
     ///
     /// [`Block`] if a rule refuses.
-    #[inline]
-    pub fn reserve(self) -> Result<Pending<'a>, Block> {
-        self.pend(Wait::IsTheCallers)
+    pub fn reserve(mut self) -> Result<Pending<'a>, Block> {
+        self.move_home();
+        let admission = match self.resource.enter(&self.spec, Wait::IsTheCallers)? {
+            Admitted::Pending(admission) => Some(admission),
+            Admitted::Entered(_) | Admitted::Unguarded => None,
+        };
+        Ok(Pending::new(self.resource, admission))
     }
 
     #[inline]
-    fn pend(mut self, wait: Wait) -> Result<Pending<'a>, Block> {
+    fn go(mut self, wait: Wait) -> Result<Gone<'a>, Block> {
+        self.move_home();
+        Ok(match self.resource.enter(&self.spec, wait)? {
+            Admitted::Entered(stay) => Gone::In(Entry::guarding(self.resource, stay)),
+            Admitted::Pending(admission) => {
+                Gone::Pending(Pending::new(self.resource, Some(admission)))
+            }
+            Admitted::Unguarded => Gone::In(Entry::unguarded()),
+        })
+    }
+
+    /// A resource beyond the limit may have got a place of its own since.
+    #[inline]
+    fn move_home(&mut self) {
         if self.resource.overflows()
             && let Some(own) = self.resource.moved_to()
         {
             self.resource = ResourceRef::Held(own);
         }
-        let admission = self.resource.enter(&self.spec, wait)?;
-        Ok(Pending::new(self.resource, admission))
     }
+}
+
+/// How far a request has come.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation on the way of a call"
+)]
+enum Gone<'a> {
+    In(Entry<'a>),
+    Pending(Pending<'a>),
 }
 
 impl Default for Spec<'_> {

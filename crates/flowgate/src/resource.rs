@@ -3,15 +3,15 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
+use flowgate_core::call::Holds;
 use flowgate_core::publish::Derived;
-use flowgate_core::{Block, Call, Node, NodeSnapshot, Nodes};
+use flowgate_core::{Block, Call, Node, NodeSnapshot};
 use flowgate_slots::{CONTEXT_DEFAULT, NamedCallers, SlotChain};
 
 use crate::call_error::{CallError, outcome_of};
 use crate::engine::Shared;
-use crate::entry::Entry;
+use crate::entry::{Entry, ReportsTo, Stay};
 use crate::pending::{Admission, Pending};
 use crate::registry::{Bound, NamedNodes, Registry};
 use crate::request::{Request, Spec, Wait};
@@ -46,6 +46,20 @@ struct Compiled {
     /// Whether calls that name no context are counted apart.
     default_context: bool,
     named: NamedCallers,
+}
+
+/// How a call was admitted.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation on the way of a call"
+)]
+pub(crate) enum Admitted {
+    /// Guarding is switched off.
+    Unguarded,
+    /// It may go ahead.
+    Entered(Stay),
+    /// It may go ahead after a wait, or when its caller says so.
+    Pending(Admission),
 }
 
 /// The resource of a call: lent by a handle, or held by the call itself.
@@ -239,12 +253,12 @@ impl ResourceInner {
         self.node.was_used()
     }
 
-    /// Takes a call in; `None` while guarding is switched off.
+    /// Takes a call in.
     #[inline]
-    pub(crate) fn enter(&self, spec: &Spec<'_>, wait: Wait) -> Result<Option<Admission>, Block> {
+    pub(crate) fn enter(&self, spec: &Spec<'_>, wait: Wait) -> Result<Admitted, Block> {
         let shared = &*self.shared;
         if !shared.enabled.load(Ordering::Relaxed) {
-            return Ok(None);
+            return Ok(Admitted::Unguarded);
         }
         let compile = |plan: &flowgate_slots::ChainPlan| Compiled {
             chain: Arc::new(plan.chain_of(&self.name, &self.state)),
@@ -252,7 +266,7 @@ impl ResourceInner {
                 || plan.tells_default_context(&self.name),
             named: plan.named(&self.name),
         };
-        let go = |compiled: &Compiled| self.enter_through(compiled, spec, wait).map(Some);
+        let go = |compiled: &Compiled| self.enter_through(compiled, spec, wait);
         self.chain.with(&shared.plan, compile, go)
     }
 
@@ -262,11 +276,18 @@ impl ResourceInner {
         compiled: &Compiled,
         spec: &Spec<'_>,
         wait: Wait,
-    ) -> Result<Admission, Block> {
+    ) -> Result<Admitted, Block> {
         let now = self.shared.clock.now();
-        let origin = (!spec.origin.is_empty()).then(|| self.origin(spec.origin, compiled));
         let apart = compiled.default_context || spec.context != CONTEXT_DEFAULT;
-        let context = apart.then(|| self.context(spec.context, compiled));
+        let mut stay = Stay {
+            entered: now,
+            weight: spec.weight,
+            traffic: spec.traffic,
+            in_panic: std::thread::panicking(),
+            origin: (!spec.origin.is_empty()).then(|| self.origin(spec.origin, compiled)),
+            context: apart.then(|| self.context(spec.context, compiled)),
+            reports_to: None,
+        };
         let mut call = Call {
             resource: &self.name,
             now,
@@ -276,31 +297,21 @@ impl ResourceInner {
             origin: spec.origin,
             context: spec.context,
             args: spec.args,
-            nodes: Nodes::new(
-                &self.node,
-                spec.traffic,
-                origin.as_deref(),
-                context.as_deref(),
-            ),
-            holds: Default::default(),
+            nodes: stay.nodes(&self.node),
+            holds: Holds::default(),
             slot: 0,
         };
         let chain = &compiled.chain;
         chain.enter(&mut call, wait != Wait::Refuses)?;
-        let waits = call.holds.wait != Duration::ZERO;
-        let holds = call.holds;
-        Ok(Admission {
-            // Only calls that come back to their chain keep it alive.
-            chain: (waits || chain.hears_exits() || wait == Wait::IsTheCallers)
-                .then(|| Arc::clone(chain)),
-            hears_exits: chain.hears_exits(),
-            holds,
-            entered: now,
-            weight: spec.weight,
-            traffic: spec.traffic,
-            origin,
-            context,
-        })
+        let mut holds = call.holds;
+        if wait == Wait::IsTheCallers || !holds.wait.is_zero() {
+            let chain = Arc::clone(chain);
+            return Ok(Admitted::Pending(Admission { chain, holds, stay }));
+        }
+        if chain.hears_exits() {
+            stay.reports_to = Some(ReportsTo::chain(chain, &mut holds));
+        }
+        Ok(Admitted::Entered(stay))
     }
 
     #[cold]

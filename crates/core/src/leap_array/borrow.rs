@@ -125,7 +125,8 @@ impl Borrowed {
         self.firm.get(window)
     }
 
-    fn amount_to_come(&self, window: u64) -> u64 {
+    /// The amount borrowed from `window`, while that is to come.
+    pub(super) fn amount_to_come(&self, window: u64) -> u64 {
         self.firm.get(window) + self.early.get(window)
     }
 
@@ -139,17 +140,29 @@ impl Borrowed {
     /// from it counts, whoever has not waited.
     #[inline]
     pub fn settle(&self, window: u64) {
-        if self.early.horizon() > window {
-            let amount = self.early.take_all(window);
-            if amount > 0 {
-                self.firm.add(window, amount);
+        while self.is_unsettled(window) {
+            // Added before it is taken out: whoever finds nothing left to
+            // settle finds it counted. Of two who meet here one is late, and
+            // takes out again what it added.
+            let amount = self.early.get(window);
+            let is_added = self.firm.add(window, amount);
+            if self.early.swap(window, amount, 0) || !is_added {
+                return;
             }
+            self.firm.take_out(window, amount);
         }
+    }
+
+    /// Whether amounts of `window`, the present one, have not been settled.
+    #[inline]
+    pub(super) fn is_unsettled(&self, window: u64) -> bool {
+        self.early.horizon() > window && self.early.get(window) > 0
     }
 
     /// The borrower has gone ahead before its window began.
     pub fn go_early(&self, loan: Loan) {
-        // Added before it is taken out: meanwhile it counts twice.
+        // Added before it is taken out: meanwhile it counts twice, and whoever
+        // misses it among the firm ones finds it here.
         self.early.add(loan.window, u64::from(loan.amount));
         self.firm.take_out(loan.window, u64::from(loan.amount));
     }
@@ -218,14 +231,12 @@ impl Amounts {
             });
     }
 
-    fn take_all(&self, window: u64) -> u64 {
-        let lap = self.lap(window);
-        let taken = self
-            .slot(window)
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
-                (word >> 32 == lap && word & AMOUNT_MAX > 0).then_some(lap << 32)
-            });
-        taken.map_or(0, |word| word & AMOUNT_MAX)
+    /// Puts the amount `to` in place of just `from`.
+    fn swap(&self, window: u64, from: u64, to: u64) -> bool {
+        let lap = self.lap(window) << 32;
+        self.slot(window)
+            .compare_exchange(lap | from, lap | to, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 }
 

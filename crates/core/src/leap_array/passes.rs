@@ -290,7 +290,11 @@ impl<B: Passes> LeapArray<B> {
     /// Passes in the span at `now`, without reserving or sealing anything.
     pub fn passes_in(&self, now: Timestamp, span: Span, borrowed: Option<&Borrowed>) -> u64 {
         let head = self.current(now).number;
-        self.left_in(span, head, 0) + borrowed.map_or(0, |b| b.begun(span, head))
+        let begun = borrowed.map_or(0, |b| {
+            b.settle(span.window(head));
+            b.begun(span, head)
+        });
+        self.left_in(span, head, 0) + begun
     }
 
     /// Whether `n` more passes would fit the span now; takes nothing.
@@ -356,8 +360,14 @@ impl<B: Passes> LeapArray<B> {
             sum += self.slot(earlier).bucket.passes().seal(self.lap(earlier))?;
         }
         if let Some(borrowed) = borrowed {
-            borrowed.settle(span.window(number));
+            let present = span.window(number);
+            borrowed.settle(present);
             sum += borrowed.begun(span, number);
+            // Asked last: a loan that was moved from the firm ones to the early
+            // ones before it could be summed is seen here.
+            if borrowed.is_unsettled(present) {
+                return None;
+            }
         }
         Some(Seen { number, word, sum })
     }
@@ -443,7 +453,11 @@ impl<B: Passes> LeapArray<B> {
     /// it down to `windows` ahead hold that too.
     fn room_ahead(&self, span: Span, borrowed: Option<&Borrowed>, number: u64, most: u64) -> u64 {
         let present = span.window(number);
-        let loaned = |window| borrowed.map_or(0, |b| b.amount(window));
+        let loaned = |window| match borrowed {
+            Some(b) if window > present => b.amount_to_come(window),
+            Some(b) => b.amount(window),
+            None => 0,
+        };
         let loans_ahead = borrowed.is_some_and(|b| b.windows_ahead_of(present) > 0);
         let spans = if loans_ahead { 2 } else { 1 } * span.windows();
         let mut held = 0_u64;
