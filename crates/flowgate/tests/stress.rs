@@ -223,7 +223,7 @@ fn b122_no_call_passes_a_rule_of_zero_while_it_is_reloaded_ten_thousand_times() 
     let orders = engine.resource("orders");
     let passed = AtomicU64::new(0);
     let call = |thread: usize| {
-        let by_handle = thread % 2 == 0;
+        let by_handle = thread.is_multiple_of(2);
         let entry = if by_handle {
             orders.try_entry()
         } else {

@@ -1,0 +1,180 @@
+//! Reported bugs of peers, kind K01: admission counts and weights. Each test
+//! states the right outcome for the report's input, on our own terms.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use common::{Totals, at, flow, ms, passed, refusal, release_ms, totals};
+use flowgate::{Clock, Engine, TimeSource, Timestamp};
+
+// https://github.com/boinkor-net/governor/issues/11
+#[test]
+fn b006_a_weight_that_can_never_fit_is_told_apart_from_later() {
+    let (engine, _time) = flow(r#"[{"resource": "r", "count": 10}]"#);
+    let r = engine.resource("r");
+    let ask = |weight| r.request().weight(weight).try_entry().map(drop);
+    assert_eq!(ask(11), Err(refusal("flow/r#1", 10.0, 0.0, None)));
+    assert_eq!(ask(10), Ok(()));
+    let later = Some(ms(1_000));
+    assert_eq!(ask(10), Err(refusal("flow/r#1", 10.0, 10.0, later)));
+}
+
+// https://github.com/boinkor-net/governor/issues/11: the same in a line. Heavy
+// calls that have room in a line that is in use are told when.
+#[test]
+fn b006_a_weight_that_never_fits_a_line_in_use_is_told_apart_from_later() {
+    let (engine, _time) =
+        flow(r#"[{"resource": "r", "count": 10, "controlBehavior": 2, "maxQueueingTimeMs": 500}]"#);
+    let r = engine.resource("r");
+    assert_eq!(passed(&r, 1), 1);
+    let ask = |weight| r.request().weight(weight).reserve().map(drop);
+    // 1.6 s each: never, as a second and the longest wait are 1.5 s.
+    assert_eq!(ask(16), Err(refusal("flow/r#1", 500.0, 1_600.0, None)));
+    let later = Some(ms(1_000));
+    assert_eq!(ask(15), Err(refusal("flow/r#1", 500.0, 1_500.0, later)));
+}
+
+// https://github.com/Kuadrant/limitador/pull/186
+#[test]
+fn b008_a_call_refused_by_one_limit_is_not_charged_to_the_others() {
+    let a = r#"{"resource": "r", "count": 10}"#;
+    let b = r#"{"resource": "r", "count": 2, "limitApp": "b"}"#;
+    for rules in [format!("[{a},{b}]"), format!("[{b},{a}]")] {
+        let (engine, _time) = flow(&rules);
+        let r = engine.resource("r");
+        let by_b = || r.request().origin("b").try_entry().is_ok();
+        assert_eq!([(); 5].map(|()| by_b()), [true, true, false, false, false]);
+        assert_eq!((totals(&r).pass, totals(&r).block), (2, 3));
+        assert_eq!(engine.origin_node("r", "b").unwrap().total_pass, 2);
+        // Of the ten, eight are left.
+        assert_eq!(passed(&r, 20), 8, "{rules}");
+    }
+}
+
+// https://github.com/Kuadrant/limitador/pull/186: with a line and with places
+// in flight in front of the limit that refuses.
+#[test]
+fn b008_a_call_refused_by_one_limit_leaves_lines_and_places_as_they_were() {
+    let (engine, time) = flow(
+        r#"[{"resource": "r", "count": 10, "controlBehavior": 2, "maxQueueingTimeMs": 1000},
+            {"resource": "r", "count": 5, "grade": 0},
+            {"resource": "r", "count": 2}]"#,
+    );
+    let r = engine.resource("r");
+    let guards: Vec<_> = (0..5).filter_map(|_| r.reserve().ok()).collect();
+    let waits: Vec<Duration> = guards.iter().map(|pending| pending.wait()).collect();
+    assert_eq!(waits, [ms(0), ms(100)]);
+    assert_eq!(r.in_flight(), 2);
+    drop(guards);
+    at(&time, 1_000);
+    assert_eq!(release_ms(r.request(), &time), Some(1_000));
+    assert_eq!(release_ms(r.request(), &time), Some(1_100));
+}
+
+// https://github.com/envoyproxy/ratelimit/issues/185
+#[test]
+fn b010_refused_calls_do_not_eat_quota_that_is_raised_later() {
+    let (engine, time) = flow(r#"[{"resource": "r", "count": 10}]"#);
+    let r = engine.resource("r");
+    assert_eq!(passed(&r, 50), 10);
+    at(&time, 60);
+    engine
+        .load_json("flow", r#"[{"resource": "r", "count": 20}]"#)
+        .unwrap();
+    assert_eq!(passed(&r, 20), 10);
+    let expected = Totals {
+        pass: 20,
+        block: 50,
+        success: 20,
+        ..Totals::default()
+    };
+    assert_eq!(totals(&r), expected);
+}
+
+// https://github.com/Kuadrant/limitador/commit/52d911a
+#[test]
+fn b016_a_missing_weight_means_one_and_zero_is_a_probe() {
+    let (engine, _time) = flow(r#"[{"resource": "r", "count": 1}]"#);
+    let r = engine.resource("r");
+    let probe = || r.request().weight(0).try_entry().map(drop);
+    assert_eq!(probe(), Ok(()));
+    assert_eq!(totals(&r).pass, 0);
+    assert!(r.request().try_entry().is_ok());
+    assert!(r.request().try_entry().is_err());
+    assert_eq!(probe(), Ok(()));
+    assert_eq!((totals(&r).pass, totals(&r).block), (1, 1));
+}
+
+/// The paused clock of a tokio runtime, as an engine's.
+struct Paused(tokio::time::Instant);
+
+impl TimeSource for Paused {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_000_000) + self.0.elapsed()
+    }
+}
+
+// https://github.com/boinkor-net/governor/issues/16, with a line in place of
+// the bucket: 20 per second in turns of ten, so one turn each 0.5 s.
+#[tokio::test(start_paused = true)]
+async fn b017_many_async_waiters_are_admitted_at_the_rate_and_each_is_charged() {
+    let start = tokio::time::Instant::now();
+    let engine = Engine::builder()
+        .clock(Clock::custom(Paused(start)))
+        .build();
+    engine
+        .load_json(
+            "flow",
+            r#"[{"resource": "r", "count": 20, "controlBehavior": 2,
+                 "maxQueueingTimeMs": 60000}]"#,
+        )
+        .unwrap();
+    let admitted = Arc::new(AtomicU64::new(0));
+    let tasks: Vec<_> = (0..100)
+        .map(|_| {
+            let (r, admitted) = (engine.resource("r"), Arc::clone(&admitted));
+            tokio::spawn(async move {
+                loop {
+                    match r.request().weight(10).acquire().await {
+                        Ok(entry) => {
+                            admitted.fetch_add(10, Ordering::Relaxed);
+                            entry.exit();
+                        }
+                        // The line is as long as may be: come again later.
+                        Err(_) => tokio::time::sleep(ms(100)).await,
+                    }
+                }
+            })
+        })
+        .collect();
+    tokio::time::sleep(ms(30_001)).await;
+    // One turn passes at once, and 60 in the 30 seconds.
+    assert_eq!(admitted.load(Ordering::Relaxed), 610);
+    tasks.iter().for_each(|task| task.abort());
+    for task in tasks {
+        assert!(task.await.unwrap_err().is_cancelled());
+    }
+    let node = engine.node("r").unwrap();
+    assert_eq!((node.in_flight, node.total_pass), (0, 610));
+}
+
+// https://github.com/rack/rack-attack/pull/144
+#[test]
+fn b209_two_rules_for_one_caller_do_not_share_a_counter() {
+    let pairs = [("login", "search"), ("a:b", "a"), ("x/y{", "x/y{z}")];
+    for (one, two) in pairs {
+        let rule =
+            |name: &str| format!(r#"{{"resource": "{name}", "count": 5, "limitApp": "other"}}"#);
+        let (engine, _time) = flow(&format!("[{},{}]", rule(one), rule(two)));
+        let calls = |name: &str, n: usize| {
+            let r = engine.resource(name);
+            let ask = |_: &usize| r.request().origin("203.0.113.7").try_entry().is_ok();
+            (0..n).filter(ask).count()
+        };
+        assert_eq!((calls(one, 4), calls(two, 4)), (4, 4));
+        assert_eq!((calls(one, 2), calls(two, 2)), (1, 1), "{one} and {two}");
+    }
+}

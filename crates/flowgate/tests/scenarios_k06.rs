@@ -1,0 +1,218 @@
+//! Reported bugs of peers, kind K06: pacing, queueing and warm-up. Those that
+//! need no engine (b066, b077) are tested with the rules.
+
+mod common;
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use common::{at, built, flow, ms, passed, refusal, release_ms};
+use flowgate::{Clock, Engine, TimeSource, Timestamp};
+use flowgate_rules::flow::pacing::Pacer;
+
+// https://github.com/alibaba/sentinel-golang/pull/302. As decided here an unused
+// line passes its first call whatever it weighs; in use it never has room for
+// one that costs more than a second and the longest wait.
+#[test]
+fn b067_a_weight_above_the_whole_quota_passes_a_line_only_while_it_is_unused() {
+    let (engine, time) =
+        flow(r#"[{"resource": "r", "count": 10, "controlBehavior": 2, "maxQueueingTimeMs": 500}]"#);
+    let r = engine.resource("r");
+    let ask = |weight| {
+        r.request()
+            .weight(weight)
+            .reserve()
+            .map(|p| p.begin().exit())
+    };
+    assert_eq!(ask(1_000), Ok(()));
+    let full = |observed, retry| refusal("flow/r#1", 500.0, observed, retry);
+    assert_eq!(ask(1_000), Err(full(100_000.0, None)));
+    assert_eq!(ask(10), Err(full(1_000.0, Some(ms(500)))));
+    assert_eq!(release_ms(r.request(), &time), Some(100));
+    // From then on no span holds more than its share and the one that was first.
+    at(&time, 600);
+    assert_eq!(release_ms(r.request().weight(10), &time), Some(1_100));
+}
+
+// https://github.com/alibaba/Sentinel/issues/3091
+#[test]
+fn b069_of_a_thousand_calls_for_one_free_place_exactly_one_passes() {
+    const THREADS: usize = 16;
+    let (engine, time) =
+        flow(r#"[{"resource": "r", "count": 1, "controlBehavior": 2, "maxQueueingTimeMs": 0}]"#);
+    let r = engine.resource("r");
+    let barrier = Barrier::new(THREADS);
+    let passes = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            let (r, time, barrier, passes) = (&r, &time, &barrier, &passes);
+            scope.spawn(move || {
+                for round in 0..100 {
+                    barrier.wait();
+                    passes.fetch_add(passed(r, 1_000 / THREADS) as u64, Ordering::Relaxed);
+                    if barrier.wait().is_leader() {
+                        assert_eq!(passes.swap(0, Ordering::Relaxed), 1, "round {round}");
+                        time.advance(ms(1_100));
+                    }
+                }
+            });
+        }
+    });
+}
+
+// https://github.com/alibaba/sentinel-golang/commit/963192c
+#[test]
+fn b071_a_thread_that_is_late_waits_for_no_time_that_has_passed() {
+    const MS: u64 = 1_000_000;
+    let pacer = Pacer::default();
+    let at = Timestamp::from_millis;
+    let request = |millis| {
+        pacer
+            .request(at(millis), MS, MS)
+            .map(|place| place.release_ns)
+    };
+    assert_eq!(request(1_000), Ok(1_000 * MS));
+    // Others went ahead while it held an older reading of the clock.
+    assert_eq!(request(1_005), Ok(1_005 * MS));
+    let late = request(1_001).unwrap_err();
+    assert_eq!(late.wait_ns, 5 * MS);
+    assert_eq!(request(1_005), Ok(1_006 * MS));
+    // Its place is due before the reading of the next: no wait, no wrap.
+    assert_eq!(request(1_010), Ok(1_010 * MS));
+}
+
+// https://github.com/alibaba/sentinel-golang/commit/963192c, with threads.
+#[test]
+fn b071_thirty_two_threads_under_a_moving_clock_wait_no_longer_than_allowed() {
+    let (engine, time) =
+        flow(r#"[{"resource": "r", "count": 1000, "controlBehavior": 2, "maxQueueingTimeMs": 1}]"#);
+    let r = engine.resource("r");
+    let stop = AtomicBool::new(false);
+    let admitted = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..32 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    match r.reserve() {
+                        Ok(place) => {
+                            assert!(place.wait() <= ms(1));
+                            place.begin().exit();
+                            admitted.fetch_add(1, Ordering::Relaxed);
+                        }
+                        // A reading may be as old as the clock has moved since.
+                        Err(block) => assert!(block.observed() <= 302.0, "{block}"),
+                    }
+                    std::thread::yield_now();
+                }
+            });
+        }
+        for _ in 0..300 {
+            time.advance(ms(1));
+            std::thread::yield_now();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let admitted = admitted.into_inner();
+    assert!(admitted <= 302, "{admitted}");
+}
+
+// https://github.com/resilience4j/resilience4j/issues/822. Prioritized calls
+// wait for a window; those of this engine for up to ten seconds. They borrow if
+// they wait less than that, so the calls come a moment after the window began.
+#[test]
+fn b072_a_period_quota_releases_waiting_calls_when_the_period_is_over() {
+    let builder = Engine::builder()
+        .second_view(10, ms(10_000))
+        .borrow_wait_max(ms(10_000));
+    let (engine, time) = built(builder);
+    engine
+        .load_json("flow", r#"[{"resource": "r", "count": 0.3}]"#)
+        .unwrap();
+    let r = engine.resource("r");
+    at(&time, 1);
+    let releases: Vec<_> = (0..7)
+        .map(|_| release_ms(r.request().prioritized(), &time))
+        .collect();
+    let (now, then) = (Some(1), Some(10_000));
+    assert_eq!(releases, [now, now, now, then, then, then, None]);
+    for second in 0..20 {
+        at(&time, second * 1_000 + 500);
+        assert_eq!(passed(&r, 1), 0, "at {second}.5 s");
+    }
+    at(&time, 20_000);
+    assert_eq!(passed(&r, 5), 3);
+}
+
+/// The paused clock of a tokio runtime, as an engine's.
+struct Paused(tokio::time::Instant);
+
+impl TimeSource for Paused {
+    fn now(&self) -> Timestamp {
+        common::START + self.0.elapsed()
+    }
+}
+
+// https://github.com/joshrotenberg/tower-resilience/issues/363
+#[tokio::test(start_paused = true)]
+async fn b074_ten_tasks_that_wait_are_released_one_interval_apart() {
+    let start = tokio::time::Instant::now();
+    let engine = Engine::builder()
+        .clock(Clock::custom(Paused(start)))
+        .build();
+    engine
+        .load_json(
+            "flow",
+            r#"[{"resource": "r", "count": 10, "controlBehavior": 2, "maxQueueingTimeMs": 2000}]"#,
+        )
+        .unwrap();
+    let r = engine.resource("r");
+    let tasks: Vec<_> = (0..10)
+        .map(|_| {
+            let clone = r.clone();
+            tokio::spawn(async move {
+                let entry = clone.acquire().await.unwrap();
+                let released = start.elapsed();
+                entry.exit();
+                released
+            })
+        })
+        .collect();
+    let mut released = Vec::new();
+    for task in tasks {
+        released.push(task.await.unwrap());
+    }
+    released.sort_unstable();
+    let expected: Vec<Duration> = (0..10).map(|k| ms(100 * k)).collect();
+    assert_eq!(released, expected);
+    assert_eq!(r.node().total_pass, 10);
+}
+
+// https://github.com/alibaba/sentinel-golang/pull/218
+#[test]
+fn b075_a_warm_up_does_not_underflow_into_cold_for_ever() {
+    let (engine, time) =
+        flow(r#"[{"resource": "r", "count": 100, "controlBehavior": 1, "warmUpPeriodSec": 10}]"#);
+    let r = engine.resource("r");
+    let offer = |seconds: std::ops::Range<u64>| -> Vec<usize> {
+        seconds
+            .map(|second| {
+                let calls = (0..200).map(|n| {
+                    at(&time, second * 1_000 + n * 5);
+                    passed(&r, 1)
+                });
+                calls.sum()
+            })
+            .collect()
+    };
+    for passes in [offer(0..30), offer(60..80)] {
+        assert!(passes[0].abs_diff(33) <= 3, "{passes:?}");
+        let falls = passes.windows(2).any(|pair| pair[1] + 2 < pair[0]);
+        assert!(!falls, "{passes:?}");
+        assert!(
+            passes[14..].iter().all(|n| (99..=100).contains(n)),
+            "{passes:?}"
+        );
+        assert!(passes.iter().all(|n| *n <= 100), "{passes:?}");
+    }
+}
