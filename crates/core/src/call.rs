@@ -253,28 +253,27 @@ impl Holds {
     ///   [`Holds::go_ahead`].
     #[inline]
     pub fn admit(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
-        for (at, node) in nodes.iter() {
-            let in_flight = if self.in_flight[at] {
-                node.in_flight()
-            } else {
-                node.enter()
-            };
-            self.in_flight[at] = true;
-            node.note_concurrency(now, in_flight);
-        }
-        let loan = self.pass.iter().filter_map(|hold| match hold {
+        let loaned = self.pass.iter().filter_map(|hold| match hold {
             Hold::Loaned(loan) => Some(loan.window()),
             _ => None,
         });
-        if let Some(window) = loan.max() {
-            return self.book(nodes, now, weight, window);
-        }
+        let loaned = loaned.max();
         let reserved = self.pass.iter().any(|hold| *hold != Hold::Nothing);
-        if !reserved && !self.wait.is_zero() {
-            self.pass_is_due = true;
-            return;
+        self.pass_is_due = !reserved && !self.wait.is_zero();
+        let counts_now = loaned.is_none() && !self.pass_is_due;
+        for (at, node) in nodes.iter() {
+            let in_flight = match std::mem::replace(&mut self.in_flight[at], true) {
+                true => node.in_flight(),
+                false => node.enter(),
+            };
+            let counts = counts_now && self.pass[at] == Hold::Nothing;
+            if let Some(taken) = node.arrive(now, in_flight, counts.then_some(weight)) {
+                self.pass[at] = Hold::Passed(taken);
+            }
         }
-        self.begin(nodes, now, weight);
+        if let Some(window) = loaned {
+            self.book(nodes, now, weight, window);
+        }
     }
 
     /// The wait has ended, at `now`: counts the passes that are due.
@@ -284,15 +283,9 @@ impl Holds {
                 node.go_ahead(now, loan);
             }
         }
-        if self.pass_is_due {
-            self.begin(nodes, now, weight);
+        if !std::mem::take(&mut self.pass_is_due) {
+            return;
         }
-    }
-
-    /// Counts the passes that have not been counted yet.
-    #[inline]
-    fn begin(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
-        self.pass_is_due = false;
         for (at, node) in nodes.iter() {
             if self.pass[at] == Hold::Nothing {
                 self.pass[at] = Hold::Passed(node.pass(now, weight));

@@ -331,10 +331,18 @@ impl Node {
         }
     }
 
-    /// Notes how many calls were in flight when one arrived.
+    /// A call has arrived and is the `in_flight`th at once: counts its passes,
+    /// if `weight` is given.
     #[inline]
-    pub fn note_concurrency(&self, now: Timestamp, in_flight: u64) {
-        self.present(now).note_concurrency(in_flight);
+    pub fn arrive(&self, now: Timestamp, in_flight: u64, weight: Option<u32>) -> Option<Taken> {
+        let mut present = self.present(now);
+        present.note_concurrency(in_flight);
+        let weight = weight?;
+        Some(
+            present
+                .pass(weight)
+                .unwrap_or_else(|| self.pass(now, weight)),
+        )
     }
 
     /// The present window.

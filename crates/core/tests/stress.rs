@@ -244,7 +244,7 @@ fn a_node_shows_every_call_of_the_minute_and_none_in_flight_at_the_end() {
             while !done.load(Ordering::Acquire) {
                 let now = time.now();
                 let in_flight = node.enter();
-                node.note_concurrency(now, in_flight);
+                node.arrive(now, in_flight, None);
                 let _taken = node.pass(now, 1);
                 node.block(now, 3);
                 let failed = calls % 2 == 0;

@@ -94,7 +94,9 @@ struct Slot<B> {
 /// One window of a ring, as found by a reading or made by a writer.
 pub struct Window<'a, B> {
     array: &'a LeapArray<B>,
+    slot: &'a Slot<B>,
     number: u64,
+    lap: Lap,
 }
 
 /// The permission to renew the cells of one slot, for as long as its window
@@ -168,12 +170,9 @@ impl<B: Bucket> LeapArray<B> {
     #[inline]
     pub fn current(&self, now: Timestamp) -> Window<'_, B> {
         loop {
-            let number = self.observe(now);
-            if self.prepare(number) {
-                return Window {
-                    array: self,
-                    number,
-                };
+            let window = self.window(self.observe(now));
+            if self.prepare(&window) {
+                return window;
             }
         }
     }
@@ -234,16 +233,19 @@ impl<B: Bucket> LeapArray<B> {
         self.width_ns.saturating_mul(self.slots.len() as u64)
     }
 
+    /// Window `number`, whether or not its slot holds it.
     #[inline]
-    fn slot(&self, number: u64) -> &Slot<B> {
-        // In range by the modulo; 64 bits throughout, so that a clock far in
-        // the future finds its slot on 32-bit machines too.
-        &self.slots[(number % self.slots.len() as u64) as usize]
-    }
-
-    #[inline]
-    fn lap(&self, number: u64) -> Lap {
-        Lap::of(number / self.slots.len() as u64)
+    pub(crate) fn window(&self, number: u64) -> Window<'_, B> {
+        let count = self.slots.len() as u64;
+        let lap = number / count;
+        Window {
+            array: self,
+            // In range, as it is a remainder; 64 bits throughout, so that a
+            // clock far in the future finds its slot on 32-bit machines too.
+            slot: &self.slots[(number - lap * count) as usize],
+            number,
+            lap: Lap::of(lap),
+        }
     }
 
     /// The oldest window that is in the ring together with `number`.
@@ -273,22 +275,24 @@ impl<B: Bucket> LeapArray<B> {
         }
     }
 
-    /// Makes window `number` the one its slot holds. False if a newer window
-    /// has taken the slot over.
+    /// Makes `window` the one its slot holds. False if a newer window has taken
+    /// the slot over.
     #[inline]
-    fn prepare(&self, number: u64) -> bool {
-        let slot = self.slot(number);
-        match slot.stamp.load(Ordering::Acquire) {
-            stamp if stamp == number + 1 => true,
-            stamp if stamp > number + 1 => false,
-            _ => self.renew(slot, number),
+    pub(crate) fn prepare(&self, window: &Window<'_, B>) -> bool {
+        match window.slot.stamp.load(Ordering::Acquire) {
+            stamp if stamp == window.number + 1 => true,
+            stamp if stamp > window.number + 1 => false,
+            _ => self.renew(window),
         }
     }
 
     #[cold]
-    fn renew(&self, slot: &Slot<B>, number: u64) -> bool {
+    fn renew(&self, window: &Window<'_, B>) -> bool {
+        let Window {
+            slot, number, lap, ..
+        } = *window;
         let renewal = Renewal {
-            lap: self.lap(number),
+            lap,
             stamp: &slot.stamp,
             wanted: number + 1,
             head: &self.head,
@@ -304,11 +308,9 @@ impl<B: Bucket> LeapArray<B> {
     }
 
     pub(crate) fn existing(&self, number: u64) -> Option<Window<'_, B>> {
-        let stamp = self.slot(number).stamp.load(Ordering::Acquire);
-        (stamp == number + 1).then_some(Window {
-            array: self,
-            number,
-        })
+        let window = self.window(number);
+        let stamp = window.slot.stamp.load(Ordering::Acquire);
+        (stamp == number + 1).then_some(window)
     }
 }
 
@@ -338,13 +340,13 @@ impl<'a, B: Bucket> Window<'a, B> {
     /// The cells of the window. Read them with [`Window::lap`].
     #[inline]
     pub fn bucket(&self) -> &'a B {
-        &self.array.slot(self.number).bucket
+        &self.slot.bucket
     }
 
     /// The lap of the ring this window belongs to.
     #[inline]
     pub fn lap(&self) -> Lap {
-        self.array.lap(self.number)
+        self.lap
     }
 
     /// Number of the window, counted from the epoch.
@@ -378,8 +380,9 @@ impl<'a, B: Bucket> Window<'a, B> {
     #[cold]
     fn move_on(&mut self) {
         loop {
-            self.number = self.array.head.load(Ordering::Acquire);
-            if self.array.prepare(self.number) {
+            let head = self.array.head.load(Ordering::Acquire);
+            *self = self.array.window(head);
+            if self.array.prepare(self) {
                 return;
             }
         }

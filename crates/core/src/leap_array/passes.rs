@@ -35,7 +35,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
 use super::cell::{Lap, renew_word};
-use super::{Borrowed, Bucket, LeapArray, Renewal, SAMPLE_COUNT_MAX};
+use super::{Borrowed, Bucket, LeapArray, Renewal, SAMPLE_COUNT_MAX, Window};
 
 const PASS_BITS: u32 = 34;
 const EPOCH_BITS: u32 = 17;
@@ -230,11 +230,27 @@ impl Taken {
 
 /// The state a decision was made on: the present window and its word, and the
 /// sums around it.
-pub(super) struct Seen {
+pub(super) struct Seen<'a> {
+    /// The cell of the present window.
+    cell: &'a PassCell,
     pub(super) number: u64,
     pub(super) word: u64,
     /// Passes in the span, those borrowed for windows that have begun included.
     pub(super) sum: u64,
+}
+
+impl<B: Passes> Window<'_, B> {
+    /// Counts `n` passes in this window; `None` if it takes no more, because a
+    /// newer one has begun.
+    #[inline]
+    pub(crate) fn pass(&mut self, n: u32) -> Option<Taken> {
+        let open = self.bucket().passes().add(self.lap(), u64::from(n));
+        open.then_some(Taken {
+            number: self.number,
+            amount: n,
+            sum: 0,
+        })
+    }
 }
 
 impl<B: Passes> LeapArray<B> {
@@ -242,13 +258,9 @@ impl<B: Passes> LeapArray<B> {
     #[inline]
     pub fn pass(&self, now: Timestamp, n: u32) -> Taken {
         loop {
-            let window = self.current(now);
-            if window.bucket().passes().add(window.lap(), u64::from(n)) {
-                return Taken {
-                    number: window.number,
-                    amount: n,
-                    sum: 0,
-                };
+            let mut window = self.current(now);
+            if let Some(taken) = window.pass(n) {
+                return taken;
             }
         }
     }
@@ -311,8 +323,10 @@ impl<B: Passes> LeapArray<B> {
         borrowed: Option<&Borrowed>,
     ) -> Result<(), Full> {
         let amount = u64::from(n);
+        let present = self.current(now);
         let seen = Seen {
-            number: self.current(now).number,
+            cell: present.bucket().passes(),
+            number: present.number,
             word: 0,
             sum: self.passes_in(now, span, borrowed),
         };
@@ -343,10 +357,11 @@ impl<B: Passes> LeapArray<B> {
         now: Timestamp,
         span: Span,
         borrowed: Option<&Borrowed>,
-    ) -> Option<Seen> {
+    ) -> Option<Seen<'_>> {
         let window = self.current(now);
         let number = window.number;
-        let word = window.bucket().passes().0.load(Ordering::Acquire);
+        let cell = window.bucket().passes();
+        let word = cell.0.load(Ordering::Acquire);
         if !owns(window.lap(), word) || word & SEALED != 0 {
             return None;
         }
@@ -354,10 +369,11 @@ impl<B: Passes> LeapArray<B> {
         for earlier in span.first(number, 0).max(self.oldest(number))..number {
             // Untouched windows are stamped and sealed too: a writer that is
             // late for one of them must not find it open.
-            if !self.prepare(earlier) {
+            let earlier = self.window(earlier);
+            if !self.prepare(&earlier) {
                 return None;
             }
-            sum += self.slot(earlier).bucket.passes().seal(self.lap(earlier))?;
+            sum += earlier.bucket().passes().seal(earlier.lap())?;
         }
         if let Some(borrowed) = borrowed {
             let present = span.window(number);
@@ -369,21 +385,22 @@ impl<B: Passes> LeapArray<B> {
                 return None;
             }
         }
-        Some(Seen { number, word, sum })
+        Some(Seen {
+            cell,
+            number,
+            word,
+            sum,
+        })
     }
 
     #[inline]
-    fn swap_word(&self, seen: &Seen, to: u64) -> bool {
-        self.slot(seen.number)
-            .bucket
-            .passes()
-            .swap(seen.word, to)
-            .is_ok()
+    fn swap_word(&self, seen: &Seen<'_>, to: u64) -> bool {
+        seen.cell.swap(seen.word, to).is_ok()
     }
 
     /// Makes a borrower's amounts count: fails if anything was taken or
     /// borrowed since `seen`.
-    pub(super) fn confirm_borrow(&self, seen: &Seen) -> bool {
+    pub(super) fn confirm_borrow(&self, seen: &Seen<'_>) -> bool {
         let epoch = (seen.word + EPOCH_ONE) & EPOCH_MASK;
         self.swap_word(seen, (seen.word & !EPOCH_MASK) | epoch)
     }
@@ -409,7 +426,7 @@ impl<B: Passes> LeapArray<B> {
         &self,
         span: Span,
         borrowed: Option<&Borrowed>,
-        seen: &Seen,
+        seen: &Seen<'_>,
         amount: u64,
         limit: u64,
     ) -> Option<u64> {
@@ -435,7 +452,7 @@ impl<B: Passes> LeapArray<B> {
         now: Timestamp,
         span: Span,
         borrowed: Option<&Borrowed>,
-        seen: &Seen,
+        seen: &Seen<'_>,
         amount: u64,
         limit: u64,
     ) -> Option<Duration> {
