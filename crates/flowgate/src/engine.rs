@@ -8,8 +8,8 @@ use flowgate_core::node::RawFigures;
 use flowgate_core::publish::Published;
 use flowgate_core::{Clock, NodeSettings, NodeSnapshot};
 use flowgate_rules::{
-    CircuitState, Degrade, DegradeRule, Flow, FlowRule, LoadReport, OnInvalid, RuleError, RuleSet,
-    RuleTable, Settings,
+    CircuitState, Degrade, DegradeRule, Flow, FlowRule, KindSpec, LoadReport, OnInvalid, RuleError,
+    RuleSet, RuleTable, Settings,
 };
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter};
 
@@ -219,6 +219,12 @@ impl Engine {
     /// [`RuleError`] with every fault; then nothing has changed.
     pub fn load_degrade(&self, list: Vec<DegradeRule>) -> Result<LoadReport, RuleError> {
         self.replace(|rules, settings| rules.with_degrade(list, settings, OnInvalid::Refuse))
+    }
+
+    /// The kinds of rules there are, and the fields of each: for tools that
+    /// read rule files or describe them.
+    pub fn kinds() -> Vec<KindSpec> {
+        RuleSet::kinds()
     }
 
     /// The flow rules in force.

@@ -26,8 +26,8 @@ pub use flowgate_core::{
     Outcome, RuleId, SlidingWindowLimiter, TimeSource, Timestamp, Traffic, Verdict,
 };
 pub use flowgate_rules::{
-    BreakerStrategy, CircuitState, ControlBehavior, DegradeRule, Fault, FlowRule, Grade, LimitApp,
-    LoadReport, OnInvalid, RuleError, Strategy, Warning,
+    BreakerStrategy, CircuitState, ControlBehavior, DegradeRule, Fault, FlowRule, Grade, KindSpec,
+    LimitApp, LoadReport, OnInvalid, Place, RuleError, Strategy, Warning,
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};
 
