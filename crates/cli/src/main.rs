@@ -1,2 +1,7 @@
-//! The command.
-fn main() {}
+//! The command `flowgate`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    flowgate_cli::main()
+}

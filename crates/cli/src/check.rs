@@ -1,0 +1,208 @@
+//! `flowgate check`: is this file of rules sound?
+
+use std::collections::BTreeSet;
+use std::io::Write;
+
+use clap::builder::PossibleValuesParser;
+use flowgate::{Engine, Fault, LoadReport, ManualClock, RuleError};
+use serde::Serialize;
+
+use crate::Verdict;
+use crate::failure::Failure;
+use crate::input::Input;
+use crate::rule_file::{self, Form, KindFrom, RuleFile};
+use crate::snippet::Severity;
+
+/// Check a rule file: all faults and warnings, each shown in its line.
+///
+/// The file is a whole document, {"flow": [...], "degrade": [...]}, or a list
+/// of one kind as Sentinel writes it, [...]. The kind of a list is that of
+/// --kind, else that with which the file's name begins (flow-eu.json), else
+/// flow.
+///
+/// Exit codes: 0 the rules are sound, 1 they have faults (or, with
+/// --deny-warnings, warnings), 2 wrong usage or an unreadable file.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Rule file, `-` for standard input.
+    #[arg(value_parser = Input::parse)]
+    rules: Input,
+
+    /// The file is a list of rules of this kind.
+    #[arg(long, value_parser = PossibleValuesParser::new(rule_file::kinds()))]
+    kind: Option<String>,
+
+    /// Exit with 1 if there are warnings.
+    #[arg(long)]
+    deny_warnings: bool,
+
+    /// Print the result as JSON, faults and warnings included.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The result as JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Checked {
+    file: String,
+    /// Whether the exit code is 0.
+    ok: bool,
+    /// Of a list: its kind, and whether the kind had to be guessed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind_assumed: Option<bool>,
+    /// Rules that would be in force, by kind.
+    rules: serde_json::Map<String, serde_json::Value>,
+    /// Different resources that the rules name, patterns apart.
+    resources: usize,
+    patterns: usize,
+    faults: Vec<Said>,
+    warnings: Vec<Said>,
+}
+
+#[derive(Serialize)]
+struct Said {
+    path: String,
+    message: String,
+    #[serde(flatten)]
+    place: Option<SaidAt>,
+}
+
+#[derive(Serialize)]
+struct SaidAt {
+    line: usize,
+    column: usize,
+    offset: usize,
+    length: usize,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Verdict, Failure> {
+    let file = RuleFile::read(&args.rules, args.kind.as_deref())?;
+    let engine = rule_file::engine_on(&ManualClock::new()).build();
+    let loaded = file.load(&engine);
+    let verdict = match &loaded {
+        Err(_) => Verdict::Faults,
+        Ok(report) if args.deny_warnings && !report.warnings.is_empty() => Verdict::Faults,
+        Ok(_) => Verdict::Fine,
+    };
+    if args.json {
+        print_json(&file, &engine, loaded, verdict)?;
+    } else {
+        print(&file, &engine, &loaded)?;
+    }
+    Ok(verdict)
+}
+
+fn print(
+    file: &RuleFile,
+    engine: &Engine,
+    loaded: &Result<LoadReport, RuleError>,
+) -> Result<(), Failure> {
+    if let Some(assumption) = file.form.assumption() {
+        anstream::eprintln!("{}: {assumption}", file.name);
+    }
+    let report = match loaded {
+        Ok(report) => report,
+        Err(error) => {
+            file.show(Severity::Error, &error.faults);
+            let faults = counted(error.faults.len(), "fault");
+            anstream::eprintln!("{}: {faults}, nothing would be loaded", file.name);
+            return Ok(());
+        }
+    };
+    file.show(Severity::Warning, &report.warnings);
+    let rules: Vec<String> = report
+        .kinds
+        .iter()
+        .map(|kind| counted(kind.active, &format!("{} rule", kind.kind)))
+        .collect();
+    let rules = match rules.is_empty() {
+        true => "no rules".to_owned(),
+        false => rules.join(", "),
+    };
+    let (resources, patterns) = named(engine);
+    let warnings = match report.warnings.len() {
+        0 => String::new(),
+        count => format!("; {}", counted(count, "warning")),
+    };
+    writeln!(
+        anstream::stdout(),
+        "{}: ok: {rules} for {} and {}{warnings}",
+        file.name,
+        counted(resources, "resource"),
+        counted(patterns, "pattern"),
+    )?;
+    Ok(())
+}
+
+fn print_json(
+    file: &RuleFile,
+    engine: &Engine,
+    loaded: Result<LoadReport, RuleError>,
+    verdict: Verdict,
+) -> Result<(), Failure> {
+    let (kind, kind_assumed) = match file.form {
+        Form::Document => (None, None),
+        Form::List { kind, from } => (Some(kind), Some(from != KindFrom::Option)),
+    };
+    let (faults, report) = match loaded {
+        Ok(report) => (Vec::new(), report),
+        Err(error) => (error.faults, LoadReport::default()),
+    };
+    let rules = report.kinds.iter();
+    let rules = rules.map(|kind| (kind.kind.to_owned(), kind.active.into()));
+    let (resources, patterns) = named(engine);
+    let checked = Checked {
+        file: file.name.clone(),
+        ok: verdict == Verdict::Fine,
+        kind,
+        kind_assumed,
+        rules: rules.collect(),
+        resources,
+        patterns,
+        faults: faults.into_iter().map(Said::from).collect(),
+        warnings: report.warnings.into_iter().map(Said::from).collect(),
+    };
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, &checked)?;
+    writeln!(out)?;
+    Ok(())
+}
+
+/// How many resources the rules in force name, and how many patterns.
+fn named(engine: &Engine) -> (usize, usize) {
+    let (flow, degrade) = (engine.flow_rules(), engine.degrade_rules());
+    let flow = flow.entries().iter().map(|entry| entry.rule());
+    let degrade = degrade.entries().iter().map(|entry| entry.rule());
+    let all: BTreeSet<(bool, &str)> = flow
+        .map(|rule| (rule.regex, &*rule.resource))
+        .chain(degrade.map(|rule| (rule.regex, &*rule.resource)))
+        .collect();
+    let patterns = all.iter().filter(|(regex, _)| *regex).count();
+    (all.len() - patterns, patterns)
+}
+
+/// `1 rule`, `2 rules`.
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+impl From<Fault> for Said {
+    fn from(fault: Fault) -> Self {
+        Said {
+            path: fault.path,
+            message: fault.message,
+            place: fault.place.map(|place| SaidAt {
+                line: place.line,
+                column: place.column,
+                offset: place.offset,
+                length: place.len,
+            }),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! A file of rules: a whole document, or a list of one kind as Sentinel writes
+//! it.
+
+use flowgate::{Clock, Engine, Fault, LoadReport, ManualClock, RuleError};
+
+use crate::failure::Failure;
+use crate::input::Input;
+use crate::snippet::{self, Severity};
+
+/// The kind of a list that neither an option nor its file's name tells.
+const KIND_DEFAULT: &str = "flow";
+
+/// A file of rules that was read, and not yet understood.
+pub(crate) struct RuleFile {
+    pub(crate) name: String,
+    bytes: Vec<u8>,
+    pub(crate) form: Form,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// `{"flow": [...], "degrade": [...]}`
+    Document,
+    /// `[...]`
+    List { kind: &'static str, from: KindFrom },
+}
+
+/// Who says of which kind a list is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KindFrom {
+    Option,
+    FileName,
+    Default,
+}
+
+impl RuleFile {
+    pub(crate) fn read(input: &Input, kind: Option<&str>) -> Result<Self, Failure> {
+        let bytes = input.read_all()?;
+        let name = input.name();
+        let file_name = input.path().and_then(|path| path.file_name());
+        let file_name = file_name.map(|name| name.to_string_lossy());
+        let form = Form::of(&bytes, kind, file_name.as_deref().unwrap_or_default());
+        Ok(RuleFile { name, bytes, form })
+    }
+
+    pub(crate) fn load(&self, engine: &Engine) -> Result<LoadReport, RuleError> {
+        match self.form {
+            Form::Document => engine.load_document(&self.bytes),
+            Form::List { kind, .. } => engine.load_json(kind, &self.bytes),
+        }
+    }
+
+    /// Shows remarks on standard error.
+    pub(crate) fn show(&self, severity: Severity, remarks: &[Fault]) {
+        let text = snippet::render(severity, remarks, &self.name, &self.bytes);
+        anstream::eprint!("{text}");
+    }
+}
+
+impl Form {
+    fn of(bytes: &[u8], kind: Option<&str>, file_name: &str) -> Self {
+        let named = |name: &str| kinds().find(|kind| *kind == name);
+        if let Some(kind) = kind.and_then(named) {
+            let from = KindFrom::Option;
+            return Form::List { kind, from };
+        }
+        let text = bytes.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(bytes);
+        if !text.trim_ascii_start().starts_with(b"[") {
+            return Form::Document;
+        }
+        let file_name = file_name.to_lowercase();
+        match kinds().find(|kind| file_name.starts_with(kind)) {
+            Some(kind) => Form::List {
+                kind,
+                from: KindFrom::FileName,
+            },
+            None => Form::List {
+                kind: KIND_DEFAULT,
+                from: KindFrom::Default,
+            },
+        }
+    }
+
+    /// What was assumed, as a sentence; `None` if nothing had to be.
+    pub(crate) fn assumption(self) -> Option<String> {
+        let Form::List { kind, from } = self else {
+            return None;
+        };
+        let because = match from {
+            KindFrom::Option => return None,
+            KindFrom::FileName => "by its file name",
+            KindFrom::Default => "as nothing says otherwise",
+        };
+        Some(format!("a list; read as {kind} rules {because} (--kind)"))
+    }
+}
+
+/// The names of all kinds of rules.
+pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
+    Engine::kinds().into_iter().map(|kind| kind.name)
+}
+
+/// An engine to try rules on, at the epoch of its clock.
+pub(crate) fn engine_on(clock: &ManualClock) -> flowgate::EngineBuilder {
+    Engine::builder().clock(Clock::manual(clock.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_of_a_list_comes_from_the_option_the_file_name_or_the_default() {
+        let list = |kind, from| Form::List { kind, from };
+        for (text, option, file_name, expected) in [
+            ("{}", None, "flow.json", Form::Document),
+            (" [", None, "flow.json", list("flow", KindFrom::FileName)),
+            (
+                "[",
+                None,
+                "Degrade-eu.json",
+                list("degrade", KindFrom::FileName),
+            ),
+            (
+                "\u{FEFF}[",
+                None,
+                "rules.json",
+                list("flow", KindFrom::Default),
+            ),
+            (
+                "[",
+                Some("degrade"),
+                "flow.json",
+                list("degrade", KindFrom::Option),
+            ),
+            ("{}", Some("flow"), "", list("flow", KindFrom::Option)),
+            ("", None, "flow.json", Form::Document),
+        ] {
+            assert_eq!(
+                Form::of(text.as_bytes(), option, file_name),
+                expected,
+                "{text:?}"
+            );
+        }
+    }
+}
