@@ -48,16 +48,16 @@ fn a_window_lets_pass_what_the_rule_says() {
     let expected = json!([
         {
             "resource": "GET:/a", "offered": 6, "passed": 3, "blocked": 3, "queued": 0,
-            "wait_ms_max": 0.0,
-            "busiest_second": {
-                "replay_second": 0, "log_time": "2015-05-17T10:00:00Z", "offered": 5, "passed": 2,
+            "waitMsMax": 0.0,
+            "busiestSecond": {
+                "replaySecond": 0, "logTime": "2015-05-17T10:00:00Z", "offered": 5, "passed": 2,
             },
         },
         {
             "resource": "GET:/b", "offered": 1, "passed": 1, "blocked": 0, "queued": 0,
-            "wait_ms_max": 0.0,
-            "busiest_second": {
-                "replay_second": 2, "log_time": "2015-05-17T10:00:02Z", "offered": 1, "passed": 1,
+            "waitMsMax": 0.0,
+            "busiestSecond": {
+                "replaySecond": 2, "logTime": "2015-05-17T10:00:02Z", "offered": 1, "passed": 1,
             },
         },
     ]);
@@ -74,10 +74,10 @@ fn queued_calls_go_ahead_after_their_wait() {
     let result = replay(&rules, log(&[(0, "GET /a HTTP/1.1"); 4]), &[]);
     let row = &result["resources"][0];
     assert_eq!(counts(row), [4, 4, 0, 3]);
-    assert_eq!(row["wait_ms_max"], json!(750.0));
+    assert_eq!(row["waitMsMax"], json!(750.0));
     // Two of them go ahead in the next second.
-    assert_eq!(row["busiest_second"]["offered"], json!(4));
-    assert_eq!(row["busiest_second"]["passed"], json!(2));
+    assert_eq!(row["busiestSecond"]["offered"], json!(4));
+    assert_eq!(row["busiestSecond"]["passed"], json!(2));
     // One each 125 ms: the fourth, and those from the sixth on, would wait for
     // more than a second.
     let result = replay(&rules, log(&[(0, "GET /a HTTP/1.1"); 8]), &[]);
@@ -108,9 +108,9 @@ fn time_can_be_compressed() {
     // Ten calls in each of six seconds.
     let result = replay(&rules, log(&lines), &["--speed", "10"]);
     assert_eq!(counts(&result["totals"]), [60, 12, 48, 0]);
-    let busiest = &result["totals"]["busiest_second"];
+    let busiest = &result["totals"]["busiestSecond"];
     let expected = json!({
-        "replay_second": 0, "log_time": "2015-05-17T10:00:00Z", "offered": 10, "passed": 2,
+        "replaySecond": 0, "logTime": "2015-05-17T10:00:00Z", "offered": 10, "passed": 2,
     });
     assert_eq!(*busiest, expected);
     for speed in ["0", "-1", "inf", "NaN", "x"] {
@@ -142,7 +142,7 @@ fn lines_out_of_order_are_counted_and_sorted() {
     let a = "GET /a HTTP/1.1";
     // In the order of the file the second would come when the window is full.
     let result = replay(&rules, log(&[(3, a), (0, a), (5, a), (1, a), (1, a)]), &[]);
-    assert_eq!(result["log"]["out_of_order"], json!(2));
+    assert_eq!(result["log"]["outOfOrder"], json!(2));
     assert_eq!(result["log"]["first"], json!("2015-05-17T10:00:00Z"));
     assert_eq!(result["log"]["last"], json!("2015-05-17T10:00:05Z"));
     assert_eq!(counts(&result["totals"]), [5, 4, 1, 0]);

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 
 /// The result. Serialized, it is what `--json` prints.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Replayed {
     log: Log,
     /// How many times faster than in the log time went.
@@ -25,6 +26,7 @@ pub(super) struct Replayed {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Log {
     name: String,
     lines: u64,
@@ -40,6 +42,7 @@ struct Log {
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     resource: Option<String>,
@@ -54,6 +57,7 @@ struct Row {
 
 /// The second of the replay in which the most calls asked.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Busiest {
     /// Seconds of the replay before it.
     replay_second: u64,
