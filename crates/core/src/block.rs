@@ -163,6 +163,14 @@ impl fmt::Display for Block {
             kind.name()
         )?;
         match retry_after {
+            // Rounded up: who comes after that is not too early.
+            Some(after) if after.as_millis() > 0 => {
+                write!(
+                    f,
+                    ", retry after {} ms",
+                    after.as_nanos().div_ceil(1_000_000)
+                )
+            }
             Some(after) => write!(f, ", retry after {after:?}"),
             None => Ok(()),
         }
@@ -187,10 +195,10 @@ mod tests {
     #[test]
     fn a_block_reads_as_a_sentence() {
         let block = Block::new(BlockKind::Flow, RuleId::new("flow/orders#1"), 20.0, 20.0)
-            .retry_after_at(Some(Duration::from_millis(300)));
+            .retry_after_at(Some(Duration::from_micros(300_001)));
         assert_eq!(
             block.to_string(),
-            "refused by flow rule flow/orders#1: 20 of 20, retry after 300ms"
+            "refused by flow rule flow/orders#1: 20 of 20, retry after 301 ms"
         );
     }
 }

@@ -63,6 +63,7 @@ impl Default for EngineBuilder {
                 resources_max: 10_000,
                 origins_max: 200,
                 contexts_max: 200,
+                callers_max: 10_000,
                 default_context_statistics: false,
             },
             custom: Vec::new(),
@@ -133,6 +134,14 @@ impl EngineBuilder {
         self
     }
 
+    /// The most origins and contexts with statistics of their own on all
+    /// resources together, about 11 KB each; beyond it as beyond the bounds of
+    /// one resource. Default: 10,000.
+    pub fn callers_max(mut self, callers: usize) -> Self {
+        self.limits.callers_max = callers;
+        self
+    }
+
     /// Whether calls that name no context are counted apart from the resource
     /// as a whole, as Sentinel does. Default: only where a rule needs it, as it
     /// doubles the cost of counting.
@@ -198,6 +207,7 @@ impl EngineBuilder {
             ("resources_max", self.limits.resources_max),
             ("origins_max", self.limits.origins_max),
             ("contexts_max", self.limits.contexts_max),
+            ("callers_max", self.limits.callers_max),
         ] {
             if limit == 0 {
                 return Err(BuildError::Limit(name));

@@ -1,7 +1,7 @@
 //! The engine: clock, resources, and the rules in force.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flowgate_core::node::RawFigures;
@@ -62,6 +62,7 @@ pub(crate) struct Limits {
     pub(crate) resources_max: usize,
     pub(crate) origins_max: usize,
     pub(crate) contexts_max: usize,
+    pub(crate) callers_max: usize,
     pub(crate) default_context_statistics: bool,
 }
 
@@ -71,6 +72,8 @@ pub(crate) struct Counters {
     pub(crate) overflowed_resources: AtomicU64,
     pub(crate) overflowed_origins: AtomicU64,
     pub(crate) overflowed_contexts: AtomicU64,
+    /// Origins and contexts with statistics of their own, on all resources.
+    pub(crate) callers: AtomicUsize,
     pub(crate) waits_in_runtime: AtomicU64,
 }
 
@@ -83,9 +86,11 @@ pub struct EngineStats {
     /// Look-ups of resources beyond the limit on resources: their calls are
     /// guarded, and counted together.
     pub overflowed_resources: u64,
-    /// Calls of origins beyond the limit on origins of one resource.
+    /// Origins and contexts with statistics of their own, on all resources.
+    pub callers: usize,
+    /// Calls of origins beyond the limits on origins.
     pub overflowed_origins: u64,
-    /// Calls of contexts beyond the limit on contexts of one resource.
+    /// Calls of contexts beyond the limits on contexts.
     pub overflowed_contexts: u64,
     /// Blocking waits inside an async runtime, where each holds up a worker:
     /// use `acquire().await` there. Counted with the feature `tokio`.
@@ -326,6 +331,7 @@ impl Engine {
         EngineStats {
             resources: self.registry.len(),
             overflowed_resources: read(&counters.overflowed_resources),
+            callers: counters.callers.load(Ordering::Relaxed),
             overflowed_origins: read(&counters.overflowed_origins),
             overflowed_contexts: read(&counters.overflowed_contexts),
             waits_in_runtime: read(&counters.waits_in_runtime),

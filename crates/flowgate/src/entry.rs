@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flowgate_core::call::Holds;
 use flowgate_core::{Departure, Node, Nodes, Outcome, Ticket, Timestamp, Traffic};
@@ -44,6 +45,8 @@ pub(crate) struct Stay {
     pub(crate) entered: Timestamp,
     pub(crate) weight: u32,
     pub(crate) traffic: Traffic,
+    /// How long it was told to wait.
+    pub(crate) waited: Duration,
     /// Entered while a panic was unwinding: that panic is not this call's.
     pub(crate) in_panic: bool,
     pub(crate) origin: Option<Arc<Node>>,
@@ -133,6 +136,13 @@ impl<'a> Entry<'a> {
     /// When the call arrived; `None` while guarding is switched off.
     pub fn entered(&self) -> Option<Timestamp> {
         self.guarded.as_ref().map(|guarded| guarded.stay.entered)
+    }
+
+    /// How long a rule had the call wait before it went ahead.
+    pub fn waited(&self) -> Duration {
+        self.guarded
+            .as_ref()
+            .map_or(Duration::ZERO, |guarded| guarded.stay.waited)
     }
 
     /// Name of the resource; `None` while guarding is switched off.

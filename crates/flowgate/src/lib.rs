@@ -26,8 +26,9 @@ pub use flowgate_core::{
     Outcome, RuleId, SlidingWindowLimiter, TimeSource, Timestamp, Traffic, Verdict,
 };
 pub use flowgate_rules::{
-    BreakerStrategy, CircuitState, ControlBehavior, DegradeRule, Fault, FlowRule, Grade, KindSpec,
-    LimitApp, LoadReport, OnInvalid, Place, RuleError, Strategy, Warning,
+    BreakerStrategy, CircuitState, ControlBehavior, Degrade, DegradeRule, Fault, Flow, FlowRule,
+    Grade, KindSpec, LimitApp, LoadReport, OnInvalid, Place, RuleEntry, RuleError, RuleTable,
+    Strategy, Warning, field::FieldSpec,
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};
 

@@ -61,6 +61,7 @@ impl<'a> Pending<'a> {
             mut stay,
         } = admission;
         if !holds.wait.is_zero() {
+            stay.waited = holds.wait;
             let now = resource.shared.clock.now();
             holds.go_ahead(&stay.nodes(&resource.node), now, stay.weight);
         }

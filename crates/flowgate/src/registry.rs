@@ -186,6 +186,9 @@ impl FindNode for NoResources {
 /// How many names are counted apart.
 pub(crate) struct Bound<'a> {
     pub(crate) names_max: usize,
+    /// How many there are on all resources of the engine, and may be.
+    pub(crate) total: &'a AtomicUsize,
+    pub(crate) total_max: usize,
     /// Names that a rule names: they are counted apart whatever the bound.
     pub(crate) exempt: &'a [String],
     /// Where calls of names beyond the bound are counted.
@@ -221,7 +224,8 @@ impl NamedNodes {
             return Arc::clone(node);
         }
         let is_full = || {
-            self.count.load(Ordering::Acquire) >= bound.names_max
+            (self.count.load(Ordering::Acquire) >= bound.names_max
+                || bound.total.load(Ordering::Relaxed) >= bound.total_max)
                 && bound.exempt.iter().all(|exempt| exempt != name)
         };
         let turn = (!is_full()).then(|| take_turn(&self.making));
@@ -234,6 +238,7 @@ impl NamedNodes {
         }
         let node = Arc::new(Node::new(settings));
         nodes.insert(name.into(), Arc::clone(&node));
+        bound.total.fetch_add(1, Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Release);
         node
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use flowgate_core::call::Holds;
 use flowgate_core::publish::Derived;
@@ -283,6 +284,7 @@ impl ResourceInner {
             entered: now,
             weight: spec.weight,
             traffic: spec.traffic,
+            waited: Duration::ZERO,
             in_panic: std::thread::panicking(),
             origin: (!spec.origin.is_empty()).then(|| self.origin(spec.origin, compiled)),
             context: apart.then(|| self.context(spec.context, compiled)),
@@ -321,6 +323,8 @@ impl ResourceInner {
         } = &*self.shared;
         let bound = Bound {
             names_max: limits.origins_max,
+            total: &counters.callers,
+            total_max: limits.callers_max,
             exempt: &compiled.named.origins,
             overflowed: &counters.overflowed_origins,
         };
@@ -334,6 +338,8 @@ impl ResourceInner {
         } = &*self.shared;
         let bound = Bound {
             names_max: limits.contexts_max,
+            total: &counters.callers,
+            total_max: limits.callers_max,
             exempt: &compiled.named.contexts,
             overflowed: &counters.overflowed_contexts,
         };

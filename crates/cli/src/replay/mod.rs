@@ -120,6 +120,7 @@ pub(crate) fn run(args: &Args) -> Result<Verdict, Failure> {
     let engine = rule_file::engine_on(&clock)
         .resources_max(log.resources.len().clamp(1, RESOURCES_MAX))
         .origins_max(origins_max)
+        .callers_max(ORIGINS_MAX)
         .build();
     let report = match rules.load(&engine) {
         Ok(report) => report,
