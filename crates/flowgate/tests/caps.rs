@@ -118,6 +118,21 @@ fn origins_and_contexts_beyond_the_limit_are_counted_together() {
 }
 
 #[test]
+fn origins_that_a_rule_names_are_limited_by_themselves_whoever_came_before() {
+    let (engine, _time) = built(Engine::builder().origins_max(1));
+    let rules = r#"[{"resource": "orders", "count": 2, "limitApp": "vip"}]"#;
+    engine.load_json("flow", rules).unwrap();
+    let orders = engine.resource("orders");
+    let calls = |origin: &str| {
+        let ask = || orders.request().origin(origin).try_entry().is_ok();
+        (0..5).filter(|_| ask()).count()
+    };
+    assert_eq!(["first", "second", "vip", "third"].map(calls), [5, 5, 2, 5]);
+    assert_eq!(engine.stats().overflowed_origins, 10);
+    assert_eq!(engine.origin_node("orders", "vip").unwrap().total_pass, 2);
+}
+
+#[test]
 fn many_threads_that_come_with_one_new_name_share_one_resource() {
     for _ in 0..50 {
         let (engine, _time) = built(Engine::builder().resources_max(1));
