@@ -436,3 +436,81 @@ proptest! {
         }
     }
 }
+
+// ---------------------------------------------------------------------------
+// What a refusal says about the time to come back.
+
+/// One rule each, so that nothing else decides.
+const SINGLE_RULES: [&str; 7] = [
+    r#"[{"resource": "r", "count": 4}]"#,
+    r#"[{"resource": "r", "count": 7}]"#,
+    r#"[{"resource": "r", "count": 4, "limitApp": "x"}]"#,
+    r#"[{"resource": "r", "count": 4, "strategy": 2, "refResource": "p"}]"#,
+    r#"[{"resource": "r", "count": 4, "strategy": 1, "refResource": "r"}]"#,
+    r#"[{"resource": "r", "count": 7, "controlBehavior": 2, "maxQueueingTimeMs": 300}]"#,
+    r#"[{"resource": "r", "count": 3, "controlBehavior": 2, "maxQueueingTimeMs": 0}]"#,
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn a_refused_call_passes_when_it_was_told_to_come_back_and_not_before(
+        rules in prop::sample::select(&SINGLE_RULES[..]),
+        boxes in prop::sample::select(&[1_u32, 2, 5, 10][..]),
+        calls in prop::collection::vec((0_u64..500, 0_u32..9, any::<[bool; 3]>()), 1..80),
+    ) {
+        let builder = Engine::builder().second_view(boxes, ms(1_000)).borrow_wait_max(ms(700));
+        let (engine, time) = built(builder);
+        engine.load_json("flow", rules).unwrap();
+        let r = engine.resource("r");
+        let borrowers = std::cell::RefCell::new(Vec::new());
+        // Whether it passes: to wait in a line, or at once.
+        let ask = |weight: u32, waits: bool, prioritized: bool| {
+            let mut request = r.request().origin("x").context("p").weight(weight);
+            if prioritized {
+                request = request.prioritized();
+            }
+            if prioritized {
+                // It does not go ahead before its window begins.
+                let pending = request.reserve()?;
+                borrowers.borrow_mut().push((time.now() + pending.wait(), pending));
+                Ok(())
+            } else if waits {
+                request.reserve().map(Pending::begin).map(drop)
+            } else {
+                request.try_entry().map(drop)
+            }
+        };
+        for (gap_ms, weight, [waits, prioritized, gives_up]) in calls {
+            time.advance(ms(gap_ms));
+            let now = time.now();
+            borrowers.borrow_mut().extract_if(.., |(due, _)| *due <= now).for_each(|(_, p)| drop(p.begin()));
+            if gives_up {
+                drop(r.request().origin("x").context("p").weight(weight).reserve());
+            }
+            // A line says when the wait will be short enough, not when there
+            // will be none.
+            let queues = rules.contains("maxQueueingTimeMs");
+            let waits = waits || queues;
+            let Err(block) = ask(weight, waits, prioritized) else {
+                continue;
+            };
+            let refused_at = time.now();
+            let Some(after) = block.retry_after() else {
+                // Never, and not later either; but a line that nobody uses for
+                // long enough takes any weight.
+                time.advance(ms(20));
+                let passes = !queues && ask(weight, waits, false).is_ok();
+                prop_assert!(!passes, "{block}, weight {weight}");
+                continue;
+            };
+            prop_assert!(after > ms(0), "{block}");
+            time.set(refused_at + (after - std::time::Duration::from_nanos(1)));
+            prop_assert!(ask(weight, waits, false).is_err(), "{block}, weight {weight}: before");
+            time.set(refused_at + after);
+            let passes = ask(weight, waits, false);
+            prop_assert_eq!(passes, Ok(()), "{}, weight {}: then", block, weight);
+        }
+    }
+}
