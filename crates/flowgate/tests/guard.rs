@@ -1,10 +1,5 @@
 //! The guard: every way in and out of an entry, and what is counted for it.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, where a panic is the failure"
-)]
-
 mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -1,5 +1,10 @@
 //! Properties of whole histories, against naive references.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
 mod common;
 
 use std::collections::HashMap;

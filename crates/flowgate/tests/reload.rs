@@ -1,6 +1,11 @@
 //! New rules under traffic: what lives on, what starts anew, and what becomes
 //! of calls that the old rules let in.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
 mod common;
 
 use common::{Totals, at, document, flow, ms, passed, refusal, release_ms, totals};

@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use common::{at, flow, ms, release_ms};
 use flowgate::{Clock, Engine, TimeSource, Timestamp};
@@ -29,7 +29,7 @@ struct Told(&'static Mutex<u64>);
 
 impl TimeSource for Told {
     fn now(&self) -> Timestamp {
-        Timestamp::from_millis(*self.0.lock().unwrap())
+        Timestamp::from_millis(*self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn sleep(&self, _: std::time::Duration) {}
