@@ -166,17 +166,25 @@ pub struct Ticket {
     pub data: [u64; 3],
 }
 
+/// How many tickets a call keeps in place; a resource with more pacing rules
+/// and breakers than that costs an allocation per call.
+pub const TICKETS_INLINE: usize = 4;
+
 /// All that a call has taken so far.
 #[derive(Clone, Debug, Default)]
 pub struct Holds {
     pass: [Hold; PLACES],
     in_flight: [bool; PLACES],
-    /// Notes of slots, in the order of the checks. Two are kept in place.
-    pub tickets: SmallVec<[Ticket; 2]>,
+    /// Notes of slots, in the order of the checks. [`TICKETS_INLINE`] are
+    /// kept in place.
+    pub tickets: SmallVec<[Ticket; TICKETS_INLINE]>,
     /// The longest wait asked for.
     pub wait: Duration,
     /// Whether the passes are to be counted when the wait has ended.
     pub pass_is_due: bool,
+    /// When the call is charged: its clock reading, or the beginning of the
+    /// newer window that its passes were counted in.
+    pub charged: Timestamp,
     wait_slot: u16,
     wait_rule: u32,
     excluded: u64,
@@ -261,6 +269,7 @@ impl Holds {
         let reserved = self.pass.iter().any(|hold| *hold != Hold::Nothing);
         self.pass_is_due = !reserved && !self.wait.is_zero();
         let counts_now = loaned.is_none() && !self.pass_is_due;
+        self.charged = now;
         for (at, node) in nodes.iter() {
             let in_flight = match std::mem::replace(&mut self.in_flight[at], true) {
                 true => node.in_flight(),
@@ -269,6 +278,9 @@ impl Holds {
             let counts = counts_now && self.pass[at] == Hold::Nothing;
             if let Some(taken) = node.arrive(now, in_flight, counts.then_some(weight)) {
                 self.pass[at] = Hold::Passed(taken);
+            }
+            if let Hold::Passed(taken) = self.pass[at] {
+                self.charged = self.charged.max(node.counted_at(taken));
             }
         }
         if let Some(window) = loaned {
@@ -315,6 +327,8 @@ pub struct Call<'a> {
     pub weight: u32,
     /// Whether it may borrow from windows to come.
     pub prioritized: bool,
+    /// Whether its caller waits if told to; otherwise it is refused instead.
+    pub may_wait: bool,
     /// Which way it goes.
     pub traffic: Traffic,
     /// Who calls; empty if unknown.

@@ -175,6 +175,12 @@ impl Node {
         self.ring.pass(now, weight)
     }
 
+    /// The beginning of the box that passes were counted in.
+    #[inline]
+    pub fn counted_at(&self, taken: Taken) -> Timestamp {
+        Timestamp::from_nanos(taken.number().saturating_mul(self.settings.box_ns))
+    }
+
     /// Takes `weight` passes of the second view if it then holds no more than
     /// `limit`, in one atomic step.
     ///

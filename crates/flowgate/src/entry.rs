@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate_core::call::Holds;
+use flowgate_core::call::{Holds, TICKETS_INLINE};
 use flowgate_core::{Departure, Node, Nodes, Outcome, Ticket, Timestamp, Traffic};
 use flowgate_slots::{Slot, SlotChain, StatisticSlot};
 use smallvec::SmallVec;
@@ -58,7 +58,7 @@ pub(crate) struct Stay {
 /// The chain that hears how a call ends, and what its slots have noted of it.
 pub(crate) struct ReportsTo {
     pub(crate) chain: Arc<SlotChain>,
-    pub(crate) tickets: SmallVec<[Ticket; 2]>,
+    pub(crate) tickets: SmallVec<[Ticket; TICKETS_INLINE]>,
     pub(crate) excluded: u64,
 }
 
@@ -133,7 +133,9 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// When the call arrived; `None` while guarding is switched off.
+    /// When the call arrived, as it is charged: its clock reading, or the
+    /// beginning of a newer window that others had opened by then. `None` while
+    /// guarding is switched off.
     pub fn entered(&self) -> Option<Timestamp> {
         self.guarded.as_ref().map(|guarded| guarded.stay.entered)
     }

@@ -116,6 +116,7 @@ impl Drop for Pending<'_> {
             now: resource.shared.clock.now(),
             weight: stay.weight,
             prioritized: false,
+            may_wait: true,
             traffic: stay.traffic,
             origin: "",
             context: "",

@@ -47,10 +47,9 @@ impl Registry {
 
     /// The resource `name`, if it has statistics of its own.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<ResourceInner>> {
-        if name == OVERFLOW {
-            return self.overflow.get().cloned();
-        }
-        self.by_name.pin().get(name).cloned()
+        let found = self.by_name.pin().get(name).cloned();
+        let overflow = || self.overflow.get().filter(|_| name == OVERFLOW).cloned();
+        found.or_else(overflow)
     }
 
     pub(crate) fn for_each(&self, mut visit: impl FnMut(&ResourceInner)) {

@@ -53,7 +53,7 @@ pub(crate) struct Spec<'r> {
 
 impl<'a, 'r> Request<'a, 'r> {
     #[inline]
-    pub(crate) fn lent(resource: &'a ResourceInner) -> Self {
+    pub(crate) fn lent(resource: &'a Arc<ResourceInner>) -> Self {
         Request {
             resource: ResourceRef::Lent(resource),
             spec: Spec::default(),
@@ -69,9 +69,13 @@ impl<'a, 'r> Request<'a, 'r> {
 
     /// Makes the guard independent of the handle: it may outlive it, at the
     /// price of a reference count.
-    pub fn into_owned(self, resource: &Resource) -> Request<'static, 'r> {
+    pub fn into_owned(self) -> Request<'static, 'r> {
+        let resource = match self.resource {
+            ResourceRef::Lent(resource) => Arc::clone(resource),
+            ResourceRef::Held(resource) => resource,
+        };
         Request {
-            resource: ResourceRef::Held(Arc::clone(&resource.inner)),
+            resource: ResourceRef::Held(resource),
             spec: self.spec,
         }
     }

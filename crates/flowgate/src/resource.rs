@@ -65,7 +65,7 @@ pub(crate) enum Admitted {
 
 /// The resource of a call: lent by a handle, or held by the call itself.
 pub(crate) enum ResourceRef<'a> {
-    Lent(&'a ResourceInner),
+    Lent(&'a Arc<ResourceInner>),
     Held(Arc<ResourceInner>),
 }
 
@@ -295,6 +295,7 @@ impl ResourceInner {
             now,
             weight: spec.weight,
             prioritized: spec.prioritized,
+            may_wait: wait != Wait::Refuses,
             traffic: spec.traffic,
             origin: spec.origin,
             context: spec.context,
@@ -304,8 +305,9 @@ impl ResourceInner {
             slot: 0,
         };
         let chain = &compiled.chain;
-        chain.enter(&mut call, wait != Wait::Refuses)?;
+        chain.enter(&mut call)?;
         let mut holds = call.holds;
+        stay.entered = holds.charged;
         if wait == Wait::IsTheCallers || !holds.wait.is_zero() {
             let chain = Arc::clone(chain);
             return Ok(Admitted::Pending(Admission { chain, holds, stay }));

@@ -96,6 +96,13 @@ fn an_entry_allocates_nothing_under_any_rule() {
             r#"{"flow": [{"resource": "orders", "count": 1e6, "controlBehavior": 2}],
                 "degrade": [{"resource": "orders", "grade": 2, "count": 5, "timeWindow": 1}]}"#,
         ),
+        (
+            "three breakers and a queue",
+            r#"{"flow": [{"resource": "orders", "count": 1e6, "controlBehavior": 2}],
+                "degrade": [{"resource": "orders", "grade": 2, "count": 5, "timeWindow": 1},
+                            {"resource": "orders", "grade": 1, "count": 0.5, "timeWindow": 1},
+                            {"resource": "orders", "grade": 0, "count": 5, "timeWindow": 1}]}"#,
+        ),
     ];
     for (name, rules) in table {
         assert_eq!(of_entries(rules, enter), 0, "{name}");

@@ -378,3 +378,47 @@ fn a_call_that_waits_while_guarding_is_switched_off_keeps_its_place() {
     assert_eq!(totals(&mail), expected);
     assert_eq!(release_ms(mail.request(), &time), Some(200));
 }
+
+#[test]
+fn a_call_that_never_waits_is_told_the_whole_wait_by_a_full_line_too() {
+    let (engine, time) = flow(PACED);
+    let mail = engine.resource("mail");
+    let pending: Vec<_> = (0..6).map(|_| mail.reserve().unwrap()).collect();
+    // Whoever may wait is let into the line again when it is a place shorter.
+    assert_eq!(mail.reserve().err().unwrap().retry_after(), Some(ms(100)));
+    assert_eq!(mail.try_entry().unwrap_err().retry_after(), Some(ms(600)));
+    at(&time, 599);
+    assert_eq!(mail.try_entry().unwrap_err().retry_after(), Some(ms(1)));
+    at(&time, 600);
+    assert!(mail.try_entry().is_ok());
+    drop(pending);
+}
+
+#[test]
+fn an_entry_tells_how_long_it_waited_and_when_it_is_charged() {
+    let (engine, time) = flow(PACED);
+    let mail = engine.resource("mail");
+    let first = mail.entry().unwrap();
+    assert_eq!(
+        (first.waited(), first.entered()),
+        (ms(0), Some(common::START))
+    );
+    let second = mail.entry().unwrap();
+    assert_eq!(
+        (second.waited(), second.entered()),
+        (ms(100), Some(common::START))
+    );
+    assert_eq!(time.now(), common::START + ms(100));
+}
+
+#[test]
+fn a_request_made_independent_of_its_handle_outlives_it() {
+    let (engine, _time) = flow(PACED);
+    let mail = engine.resource("mail");
+    let entry = mail.request().into_owned().entry().unwrap();
+    drop(mail);
+    assert_eq!(entry.resource(), Some("mail"));
+    assert_eq!(engine.node("mail").unwrap().in_flight, 1);
+    drop(entry);
+    assert_eq!(engine.node("mail").unwrap().in_flight, 0);
+}

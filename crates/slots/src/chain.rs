@@ -40,10 +40,10 @@ impl SlotChain {
     ///
     /// # Errors
     ///
-    /// The refusal of the first slot that refuses; with `may_wait` false also
+    /// The refusal of the first slot that refuses; if the call may not wait, also
     /// that of the slot that asks for the longest wait.
     #[inline]
-    pub fn enter(&self, call: &mut Call<'_>, may_wait: bool) -> Result<(), Block> {
+    pub fn enter(&self, call: &mut Call<'_>) -> Result<(), Block> {
         for (position, slot) in self.slots.iter().enumerate() {
             call.slot = position as u16;
             match slot.check(call) {
@@ -56,7 +56,7 @@ impl SlotChain {
                 Err(_) => call.holds.exclude(call.slot),
             }
         }
-        if !may_wait && !call.holds.wait.is_zero() {
+        if !call.may_wait && !call.holds.wait.is_zero() {
             return Err(self.refuse_wait(call));
         }
         StatisticSlot.passed(call);

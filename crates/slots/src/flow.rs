@@ -377,7 +377,13 @@ fn line_up(index: usize, check: &FlowCheck, node: &Node, call: &mut Call<'_>) ->
                 .wait_for(call.slot, index as u32, Duration::from_nanos(wait_ns));
             None
         }
-        Err(queue) => Some(check.refuse_queue(queue)),
+        Err(mut queue) => {
+            if !call.may_wait {
+                // Its place would have to be due at once.
+                queue.retry_after = queue.retry_after.map(|_| queue.wait);
+            }
+            Some(check.refuse_queue(queue))
+        }
     }
 }
 

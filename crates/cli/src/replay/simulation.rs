@@ -45,7 +45,7 @@ struct Due<'r> {
 }
 
 enum Event<'r> {
-    End(Entry<'r>),
+    End(Box<Entry<'r>>),
     Begin(Box<Pending<'r>>, u32),
 }
 
@@ -136,7 +136,10 @@ impl<'l> Simulation<'l> {
         under_way: &mut UnderWay<'r>,
     ) {
         self.tallies.of(number, |tally| tally.pass(at));
-        under_way.add(at + self.service_time, Event::End(pending.begin()));
+        under_way.add(
+            at + self.service_time,
+            Event::End(Box::new(pending.begin())),
+        );
     }
 
     fn happen<'r>(&mut self, due: Due<'r>, under_way: &mut UnderWay<'r>) {

@@ -222,6 +222,12 @@ impl Taken {
         self.sum
     }
 
+    /// Number of the window they were taken from.
+    #[inline]
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// How many were taken.
     pub fn amount(&self) -> u32 {
         self.amount
