@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{Totals, at, flow, ms, passed, refusal, release_ms, totals};
-use flowgate::{Clock, Engine, TimeSource, Timestamp};
+use flowgate::TimeSource;
 
 // https://github.com/boinkor-net/governor/issues/11
 #[test]
@@ -108,30 +108,15 @@ fn b016_a_missing_weight_means_one_and_zero_is_a_probe() {
     assert_eq!((totals(&r).pass, totals(&r).block), (1, 1));
 }
 
-/// The paused clock of a tokio runtime, as an engine's.
-struct Paused(tokio::time::Instant);
-
-impl TimeSource for Paused {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(1_000_000) + self.0.elapsed()
-    }
-}
-
 // https://github.com/boinkor-net/governor/issues/16, with a line in place of
 // the bucket: 20 per second in turns of ten, so one turn each 0.5 s.
 #[tokio::test(start_paused = true)]
 async fn b017_many_async_waiters_are_admitted_at_the_rate_and_each_is_charged() {
-    let start = tokio::time::Instant::now();
-    let engine = Engine::builder()
-        .clock(Clock::custom(Paused(start)))
-        .build();
-    engine
-        .load_json(
-            "flow",
-            r#"[{"resource": "r", "count": 20, "controlBehavior": 2,
+    let _start = tokio::time::Instant::now();
+    let engine = common::on_paused_time(
+        r#"[{"resource": "r", "count": 20, "controlBehavior": 2,
                  "maxQueueingTimeMs": 60000}]"#,
-        )
-        .unwrap();
+    );
     let admitted = Arc::new(AtomicU64::new(0));
     let tasks: Vec<_> = (0..100)
         .map(|_| {

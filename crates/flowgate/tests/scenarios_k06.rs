@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{at, built, flow, ms, passed, refusal, release_ms};
-use flowgate::{Clock, Engine, TimeSource, Timestamp};
+use flowgate::{Engine, Timestamp};
 use flowgate_rules::flow::pacing::Pacer;
 
 // https://github.com/alibaba/sentinel-golang/pull/302. As decided here an unused
@@ -144,28 +144,13 @@ fn b072_a_period_quota_releases_waiting_calls_when_the_period_is_over() {
     assert_eq!(passed(&r, 5), 3);
 }
 
-/// The paused clock of a tokio runtime, as an engine's.
-struct Paused(tokio::time::Instant);
-
-impl TimeSource for Paused {
-    fn now(&self) -> Timestamp {
-        common::START + self.0.elapsed()
-    }
-}
-
 // https://github.com/joshrotenberg/tower-resilience/issues/363
 #[tokio::test(start_paused = true)]
 async fn b074_ten_tasks_that_wait_are_released_one_interval_apart() {
     let start = tokio::time::Instant::now();
-    let engine = Engine::builder()
-        .clock(Clock::custom(Paused(start)))
-        .build();
-    engine
-        .load_json(
-            "flow",
-            r#"[{"resource": "r", "count": 10, "controlBehavior": 2, "maxQueueingTimeMs": 2000}]"#,
-        )
-        .unwrap();
+    let engine = common::on_paused_time(
+        r#"[{"resource": "r", "count": 10, "controlBehavior": 2, "maxQueueingTimeMs": 2000}]"#,
+    );
     let r = engine.resource("r");
     let tasks: Vec<_> = (0..10)
         .map(|_| {

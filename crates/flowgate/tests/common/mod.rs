@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use flowgate::{
     Block, BlockKind, Clock, Engine, EngineBuilder, ManualClock, NodeSnapshot, Request, Resource,
-    RuleId, Timestamp,
+    RuleId, TimeSource, Timestamp,
 };
 
 /// Where the clocks of the tests start: at a whole second, 1,000 s after the
@@ -36,6 +36,22 @@ pub(crate) fn built(builder: EngineBuilder) -> (Engine, ManualClock) {
     let time = ManualClock::at(START);
     let engine = builder.clock(Clock::manual(time.clone())).build();
     (engine, time)
+}
+
+/// An engine on the paused clock of a tokio runtime, with these flow rules.
+pub(crate) fn on_paused_time(rules: &str) -> Engine {
+    struct Paused(tokio::time::Instant);
+
+    impl TimeSource for Paused {
+        fn now(&self) -> Timestamp {
+            START + self.0.elapsed()
+        }
+    }
+
+    let clock = Clock::custom(Paused(tokio::time::Instant::now()));
+    let engine = Engine::builder().clock(clock).build();
+    engine.load_json("flow", rules).unwrap();
+    engine
 }
 
 pub(crate) const fn ms(millis: u64) -> Duration {
