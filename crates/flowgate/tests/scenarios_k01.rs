@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{Totals, at, flow, ms, passed, refusal, release_ms, totals};
-use flowgate::TimeSource;
 
 // https://github.com/boinkor-net/governor/issues/11
 #[test]
