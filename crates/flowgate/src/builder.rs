@@ -29,7 +29,7 @@ pub struct EngineBuilder {
     faults: FaultCounter,
 }
 
-/// Settings that cannot be.
+/// Why an engine cannot be built: a setting that makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -79,9 +79,10 @@ impl EngineBuilder {
         self
     }
 
-    /// The second view, which rates are compared with: `sample_count` windows
-    /// in `interval`. Default: 2 in 1 s. More windows slide more smoothly and
-    /// take more memory (see `docs/guarantees.md`).
+    /// The second view, that is the statistics per second, which rates are
+    /// compared with: `sample_count` windows in `interval`. Default: 2 in 1 s.
+    /// More windows slide more smoothly and take more memory (see
+    /// `docs/guarantees.md`).
     pub fn second_view(mut self, sample_count: u32, interval: Duration) -> Self {
         self.sample_count = sample_count;
         self.interval = interval;

@@ -32,7 +32,8 @@ pub struct Entry<'a> {
     guarded: Option<Guarded<'a>>,
 }
 
-/// An entry that outlives the handle it came from.
+/// An entry that holds its resource instead of borrowing a handle: what asking
+/// by name gives, and [`Request::into_owned`](crate::Request::into_owned).
 pub type OwnedEntry = Entry<'static>;
 
 pub(crate) struct Guarded<'a> {

@@ -36,3 +36,8 @@ pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct ReadmeExamples;
+
+/// The examples of the page on guarantees, as doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guarantees.md")]
+pub struct GuaranteesExamples;

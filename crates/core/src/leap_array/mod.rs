@@ -110,7 +110,8 @@ pub struct Renewal<'a> {
     head_max: u64,
 }
 
-/// A ring that cannot be: no windows, or an interval that they do not divide.
+/// Windows that cannot be made: none, too many, or ones that do not divide the
+/// interval.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{sample_count} windows in {interval:?}: {problem}")]
 pub struct GeometryError {

@@ -24,7 +24,7 @@
 //! A sum read before sees a little too much: it may refuse, never over-admit.
 //!
 //! Passes borrowed from windows that are yet to come live beside the ring
-//! ([`super::borrow`]); the *borrow epoch* in the present word makes a borrower
+//! (`super::borrow`); the *borrow epoch* in the present word makes a borrower
 //! and an ordinary caller see each other. It comes round again after 131,072
 //! loans: a caller that sleeps between its look and its swap for just so many,
 //! with as many passes as before, would not notice them.

@@ -29,6 +29,22 @@ pub use timestamp::Timestamp;
 use cached::CachedTime;
 
 /// A source of time of your own, for [`Clock::custom`].
+///
+/// ```
+/// use std::time::Instant;
+/// use flowgate_core::{Clock, TimeSource, Timestamp};
+///
+/// struct Since(Instant);
+///
+/// impl TimeSource for Since {
+///     fn now(&self) -> Timestamp {
+///         Timestamp::from_nanos(self.0.elapsed().as_nanos() as u64)
+///     }
+/// }
+///
+/// let clock = Clock::custom(Since(Instant::now()));
+/// assert!(clock.now() >= Timestamp::EPOCH);
+/// ```
 pub trait TimeSource: Send + Sync + 'static {
     /// The time now. Should not fall; if it does, the [`Clock`] around it
     /// stands still until it has caught up.
