@@ -87,6 +87,22 @@ impl BlockKind {
     }
 }
 
+/// What the limit of a refusal counts.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Measure {
+    /// Calls per second.
+    Rate,
+    /// Calls in flight.
+    Concurrency,
+    /// A wait in milliseconds.
+    WaitMs,
+    /// The threshold of a circuit breaker, which is open.
+    Breaker,
+    /// What a slot of the service's own makes of it.
+    Other,
+}
+
 /// A call that was refused: by what, at which limit, and when to come again.
 ///
 /// A decision, not a failure: nothing was counted but the refusal itself.
@@ -94,6 +110,7 @@ impl BlockKind {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     kind: BlockKind,
+    measure: Measure,
     rule: RuleId,
     limit: f64,
     observed: f64,
@@ -105,11 +122,18 @@ impl Block {
     pub fn new(kind: BlockKind, rule: RuleId, limit: f64, observed: f64) -> Self {
         Block {
             kind,
+            measure: Measure::Other,
             rule,
             limit,
             observed,
             retry_after: None,
         }
+    }
+
+    /// The same, with what its limit counts.
+    pub fn measured_in(mut self, measure: Measure) -> Self {
+        self.measure = measure;
+        self
     }
 
     /// The same, with the time after which the same call could pass.
@@ -126,6 +150,11 @@ impl Block {
     /// The rule that refused.
     pub fn rule(&self) -> &RuleId {
         &self.rule
+    }
+
+    /// What limit and observed value count.
+    pub fn measure(&self) -> Measure {
+        self.measure
     }
 
     /// The limit that the rule had in force: calls per second for rates (at its
@@ -152,16 +181,30 @@ impl fmt::Display for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Block {
             kind,
+            measure,
             rule,
             limit,
             observed,
             retry_after,
         } = self;
-        write!(
-            f,
-            "refused by {} rule {rule}: {observed} of {limit}",
-            kind.name()
-        )?;
+        write!(f, "refused by {} rule {rule}: ", kind.name())?;
+        // A moving limit has more digits than anybody wants to read.
+        let short = |number: &f64| (number * 1e3).round() / 1e3;
+        let (limit, observed) = (short(limit), short(observed));
+        match measure {
+            Measure::Rate => write!(f, "{observed} of {limit} calls per second")?,
+            Measure::Concurrency => write!(f, "{observed} of {limit} calls in flight")?,
+            Measure::WaitMs if observed < 1e15 => {
+                write!(
+                    f,
+                    "would wait {:.0} ms, at most {limit} ms",
+                    observed.ceil()
+                )?;
+            }
+            Measure::WaitMs => f.write_str("its line is closed")?,
+            Measure::Breaker => f.write_str("its circuit is open")?,
+            Measure::Other => write!(f, "{observed} of {limit}")?,
+        }
         match retry_after {
             // Rounded up: who comes after that is not too early.
             Some(after) if after.as_millis() > 0 => {
@@ -194,11 +237,37 @@ mod tests {
 
     #[test]
     fn a_block_reads_as_a_sentence() {
-        let block = Block::new(BlockKind::Flow, RuleId::new("flow/orders#1"), 20.0, 20.0)
-            .retry_after_at(Some(Duration::from_micros(300_001)));
+        let block = |measure, limit, observed| {
+            Block::new(
+                BlockKind::Flow,
+                RuleId::new("flow/orders#1"),
+                limit,
+                observed,
+            )
+            .measured_in(measure)
+            .retry_after_at(Some(Duration::from_micros(300_001)))
+            .to_string()
+        };
+        let said =
+            |what: &str| format!("refused by flow rule flow/orders#1: {what}, retry after 301 ms");
         assert_eq!(
-            block.to_string(),
-            "refused by flow rule flow/orders#1: 20 of 20, retry after 301 ms"
+            block(Measure::Rate, 20.0, 20.0),
+            said("20 of 20 calls per second")
         );
+        assert_eq!(
+            block(Measure::Concurrency, 3.0, 3.0),
+            said("3 of 3 calls in flight")
+        );
+        let waits = said("would wait 600 ms, at most 500 ms");
+        assert_eq!(block(Measure::WaitMs, 500.0, 599.913), waits);
+        assert_eq!(
+            block(Measure::WaitMs, 500.0, f64::MAX),
+            said("its line is closed")
+        );
+        assert_eq!(
+            block(Measure::Breaker, 0.5, 0.5),
+            said("its circuit is open")
+        );
+        assert_eq!(block(Measure::Other, 2.0, 7.0), said("7 of 2"));
     }
 }

@@ -339,9 +339,10 @@ pub struct Call<'a> {
     pub args: &'a [Arg<'a>],
     /// The nodes that count it.
     pub nodes: Nodes<'a>,
-    /// What it has taken so far.
+    /// What it has taken so far. For the slots that come with Flowgate; others
+    /// leave tickets ([`Call::leave_ticket`]).
     pub holds: Holds,
-    /// Position of the slot that is being asked, for tickets.
+    /// Position of the slot that is being asked, for tickets. The chain sets it.
     pub slot: u16,
 }
 

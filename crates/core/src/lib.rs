@@ -37,7 +37,7 @@ pub mod time;
 pub mod time;
 
 #[cfg(not(loom))]
-pub use block::{Block, BlockKind, RuleId};
+pub use block::{Block, BlockKind, Measure, RuleId};
 #[cfg(not(loom))]
 pub use call::{
     Arg, Call, Departure, Hold, Holds, Nodes, Outcome, Place, Ticket, Traffic, Verdict,

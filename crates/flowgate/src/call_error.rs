@@ -34,9 +34,10 @@ impl<E: fmt::Display> fmt::Display for CallError<E> {
 
 impl<E: std::error::Error + 'static> std::error::Error for CallError<E> {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // Shown as the error itself, so what is behind it comes next.
         match self {
-            CallError::Blocked(block) => Some(block),
-            CallError::Failed(error) => Some(error),
+            CallError::Blocked(block) => block.source(),
+            CallError::Failed(error) => error.source(),
         }
     }
 }

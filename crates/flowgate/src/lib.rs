@@ -22,13 +22,14 @@ pub use request::Request;
 pub use resource::Resource;
 
 pub use flowgate_core::{
-    Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, NodeSnapshot,
-    Outcome, RuleId, SlidingWindowLimiter, TimeSource, Timestamp, Traffic, Verdict,
+    Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, Measure,
+    NodeSnapshot, Nodes, Outcome, RuleId, SlidingWindowLimiter, Ticket, TimeSource, Timestamp,
+    Traffic, Verdict, call::Holds, leap_array::Full,
 };
 pub use flowgate_rules::{
-    BreakerStrategy, CircuitState, ControlBehavior, Degrade, DegradeRule, Fault, Flow, FlowRule,
-    Grade, KindSpec, LimitApp, LoadReport, OnInvalid, Place, RuleEntry, RuleError, RuleTable,
-    Strategy, Warning, field::FieldSpec,
+    BreakerStrategy, CircuitState, ControlBehavior, Degrade, DegradeRule, Duplicate, Fault, Flow,
+    FlowRule, Grade, KindReport, KindSpec, LimitApp, LoadReport, OnInvalid, Place, RuleEntry,
+    RuleError, RuleTable, Strategy, Warning, field::FieldSpec,
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};
 

@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Totals, built, flow, ms, passed, refusal, totals};
-use flowgate::Engine;
+use flowgate::{Engine, Measure};
 
 const THREE: &str = r#"[{"resource": "ruled", "count": 1},
     {"resource": "path/.*", "regex": true, "count": 2},
@@ -25,7 +25,7 @@ fn resources_beyond_the_limit_are_counted_together_and_still_guarded() {
     assert_eq!(passed(&engine.resource("path/1"), 3), 2);
     assert_eq!(
         engine.entry("path/2").unwrap_err(),
-        refusal("flow/path/.*#1", 2.0, 2.0, Some(ms(1_000)))
+        refusal(Measure::Rate, "flow/path/.*#1", 2.0, 2.0, Some(ms(1_000)))
     );
     engine.entry("c").unwrap().exit();
     let stats = engine.stats();
@@ -51,7 +51,7 @@ fn concurrency_rules_hold_on_resources_beyond_the_limit() {
     let guard = path.request().origin("web").entry().unwrap();
     assert_eq!(
         path.request().origin("web").entry().unwrap_err(),
-        refusal("flow/path/.*#2", 1.0, 1.0, None)
+        refusal(Measure::Concurrency, "flow/path/.*#2", 1.0, 1.0, None)
     );
     guard.exit();
     assert!(path.request().origin("web").entry().is_ok());

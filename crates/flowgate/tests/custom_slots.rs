@@ -197,6 +197,7 @@ fn a_slot_that_asks_to_wait_is_waited_for_given_up_or_refused_like_a_rule() {
 
     let refused = orders.try_entry().unwrap_err();
     let expected = Block::new(BlockKind::Custom("waits"), RuleId::new("waits"), 0.0, 250.0)
+        .measured_in(flowgate::Measure::WaitMs)
         .retry_after_at(Some(ms(250)));
     assert_eq!(refused, expected);
     let undone = ["waits check", "waits undo 1", "waits blocked by waits"];

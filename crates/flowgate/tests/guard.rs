@@ -5,7 +5,7 @@ mod common;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use common::{Totals, document, flow, ms, refusal, totals};
-use flowgate::{Block, CallError, Engine, Entry, Outcome, Resource, Timestamp, Traffic};
+use flowgate::{Block, CallError, Engine, Entry, Measure, Outcome, Resource, Timestamp, Traffic};
 
 fn free() -> (Engine, Resource) {
     let (engine, _) = flow("[]");
@@ -153,7 +153,7 @@ fn call_and_run_classify_the_result_of_the_work() {
         Err(CallError::Failed("no"))
     );
     assert_eq!(orders.run(|| 3), Ok(3));
-    let block = refusal("flow/orders#1", 3.0, 3.0, Some(ms(1_000)));
+    let block = refusal(Measure::Rate, "flow/orders#1", 3.0, 3.0, Some(ms(1_000)));
     let refused = orders.call(|| -> Result<(), ()> { unreachable!("refused") });
     assert_eq!(refused, Err(CallError::Blocked(block.clone())));
     assert_eq!(orders.run(|| unreachable!("refused")), Err::<(), _>(block));
@@ -192,7 +192,10 @@ fn the_macro_looks_up_its_resource_once_in_the_default_engine() {
     // Rules loaded later hold at a call site that was used before.
     let rule = r#"[{"resource": "macro", "count": 0}]"#;
     flowgate::engine().load_json("flow", rule).unwrap();
-    assert_eq!(enter(), Err(refusal("flow/macro#1", 0.0, 4.0, None)));
+    assert_eq!(
+        enter(),
+        Err(refusal(Measure::Rate, "flow/macro#1", 0.0, 4.0, None))
+    );
     // The default engine is in use and cannot be replaced.
     assert!(flowgate::init(Engine::new()).is_err());
 }
@@ -233,7 +236,7 @@ fn a_handle_and_its_guards_outlive_the_engine() {
     // any more.
     assert_eq!(
         orders.entry().unwrap_err(),
-        refusal("flow/orders#1", 2.0, 2.0, Some(ms(995)))
+        refusal(Measure::Rate, "flow/orders#1", 2.0, 2.0, Some(ms(995)))
     );
     let expected = Totals {
         pass: 2,
@@ -269,7 +272,7 @@ fn the_related_resource_is_looked_at_as_soon_as_it_was_entered() {
     assert_eq!(common::passed(&write, 2), 2);
     assert_eq!(
         read.entry().unwrap_err(),
-        refusal("flow/read#1", 2.0, 2.0, Some(ms(1_000)))
+        refusal(Measure::Rate, "flow/read#1", 2.0, 2.0, Some(ms(1_000)))
     );
     assert_eq!(totals(&write).pass, 2);
 }

@@ -9,7 +9,7 @@
 mod common;
 
 use common::{Totals, at, document, flow, ms, passed, refusal, release_ms, totals};
-use flowgate::{CircuitState, Engine, Outcome};
+use flowgate::{CircuitState, Engine, Measure, Outcome};
 
 fn load(engine: &Engine, rules: &str) {
     engine.load_json("flow", rules).unwrap();
@@ -100,7 +100,7 @@ fn a_rule_that_is_raised_or_lowered_in_mid_window_sees_what_has_passed() {
     load(&engine, r#"[{"resource": "orders", "count": 5}]"#);
     assert_eq!(
         orders.entry().unwrap_err(),
-        refusal("flow/orders#1", 5.0, 6.0, Some(ms(1_000)))
+        refusal(Measure::Rate, "flow/orders#1", 5.0, 6.0, Some(ms(1_000)))
     );
     load(&engine, r#"[{"resource": "orders", "count": 8}]"#);
     assert_eq!(passed(&orders, 6), 2);
@@ -122,7 +122,7 @@ fn calls_in_flight_count_for_a_concurrency_rule_that_comes_later() {
     );
     assert_eq!(
         orders.entry().unwrap_err(),
-        refusal("flow/orders#1", 2.0, 2.0, None)
+        refusal(Measure::Concurrency, "flow/orders#1", 2.0, 2.0, None)
     );
     let [first, second] = guards;
     first.exit();

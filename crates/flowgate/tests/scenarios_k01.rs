@@ -15,10 +15,28 @@ fn b006_a_weight_that_can_never_fit_is_told_apart_from_later() {
     let (engine, _time) = flow(r#"[{"resource": "r", "count": 10}]"#);
     let r = engine.resource("r");
     let ask = |weight| r.request().weight(weight).try_entry().map(drop);
-    assert_eq!(ask(11), Err(refusal("flow/r#1", 10.0, 0.0, None)));
+    assert_eq!(
+        ask(11),
+        Err(refusal(
+            flowgate::Measure::Rate,
+            "flow/r#1",
+            10.0,
+            0.0,
+            None
+        ))
+    );
     assert_eq!(ask(10), Ok(()));
     let later = Some(ms(1_000));
-    assert_eq!(ask(10), Err(refusal("flow/r#1", 10.0, 10.0, later)));
+    assert_eq!(
+        ask(10),
+        Err(refusal(
+            flowgate::Measure::Rate,
+            "flow/r#1",
+            10.0,
+            10.0,
+            later
+        ))
+    );
 }
 
 // https://github.com/boinkor-net/governor/issues/11: the same in a line. Heavy
@@ -31,9 +49,27 @@ fn b006_a_weight_that_never_fits_a_line_in_use_is_told_apart_from_later() {
     assert_eq!(passed(&r, 1), 1);
     let ask = |weight| r.request().weight(weight).reserve().map(drop);
     // 1.6 s each: never, as a second and the longest wait are 1.5 s.
-    assert_eq!(ask(16), Err(refusal("flow/r#1", 500.0, 1_600.0, None)));
+    assert_eq!(
+        ask(16),
+        Err(refusal(
+            flowgate::Measure::WaitMs,
+            "flow/r#1",
+            500.0,
+            1_600.0,
+            None
+        ))
+    );
     let later = Some(ms(1_000));
-    assert_eq!(ask(15), Err(refusal("flow/r#1", 500.0, 1_500.0, later)));
+    assert_eq!(
+        ask(15),
+        Err(refusal(
+            flowgate::Measure::WaitMs,
+            "flow/r#1",
+            500.0,
+            1_500.0,
+            later
+        ))
+    );
 }
 
 // https://github.com/Kuadrant/limitador/pull/186

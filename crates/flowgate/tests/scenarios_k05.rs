@@ -66,7 +66,7 @@ fn b055_count_zero_refuses_all_but_weight_zero() {
 fn b064_zero_places_are_closed_and_a_wait_of_zero_is_no_wait() {
     let (engine, _time) = flow(r#"[{"resource": "r", "count": 0, "grade": 0}]"#);
     let r = engine.resource("r");
-    let closed = refusal("flow/r#1", 0.0, 0.0, None);
+    let closed = refusal(flowgate::Measure::Concurrency, "flow/r#1", 0.0, 0.0, None);
     std::thread::scope(|scope| {
         for _ in 0..10 {
             scope.spawn(|| assert_eq!(r.entry().map(drop), Err(closed.clone())));

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{at, built, flow, ms, passed, refusal, release_ms};
-use flowgate::{Engine, Timestamp};
+use flowgate::{Engine, Measure, Timestamp};
 use flowgate_rules::flow::pacing::Pacer;
 
 // https://github.com/alibaba/sentinel-golang/pull/302. As decided here an unused
@@ -26,7 +26,7 @@ fn b067_a_weight_above_the_whole_quota_passes_a_line_only_while_it_is_unused() {
             .map(|p| p.begin().exit())
     };
     assert_eq!(ask(1_000), Ok(()));
-    let full = |observed, retry| refusal("flow/r#1", 500.0, observed, retry);
+    let full = |observed, retry| refusal(Measure::WaitMs, "flow/r#1", 500.0, observed, retry);
     assert_eq!(ask(1_000), Err(full(100_000.0, None)));
     assert_eq!(ask(10), Err(full(1_000.0, Some(ms(500)))));
     assert_eq!(release_ms(r.request(), &time), Some(100));

@@ -6,7 +6,7 @@ mod common;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use common::{Totals, at, document, flow, ms, passed, refusal, release_ms, totals};
-use flowgate::{CircuitState, Entry, Outcome};
+use flowgate::{CircuitState, Entry, Measure, Outcome};
 use tokio::sync::Semaphore;
 
 // https://github.com/alibaba/Sentinel/pull/1089
@@ -29,7 +29,7 @@ async fn b088_a_cancelled_call_leaves() {
         }
         assert_eq!(
             r.try_entry().unwrap_err(),
-            refusal("flow/r#1", 50.0, 50.0, None)
+            refusal(Measure::Concurrency, "flow/r#1", 50.0, 50.0, None)
         );
         for task in tasks {
             task.abort();

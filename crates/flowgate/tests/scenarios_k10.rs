@@ -4,7 +4,7 @@
 mod common;
 
 use common::{at, document, flow, ms, passed, refusal};
-use flowgate::{CircuitState, Outcome};
+use flowgate::{CircuitState, Measure, Outcome};
 
 // https://github.com/mailgun/gubernator/pull/40, in windows of a second.
 #[test]
@@ -19,7 +19,7 @@ fn b124_a_limit_changed_inside_a_running_window_sees_what_was_used() {
         at(&time, 110);
         assert_eq!(passed(&r, 200), left, "{count}");
         let used = 80.0 + left as f64;
-        let expected = refusal("flow/r#1", count.into(), used, Some(ms(890)));
+        let expected = refusal(Measure::Rate, "flow/r#1", count.into(), used, Some(ms(890)));
         assert_eq!(r.entry().unwrap_err(), expected);
     }
 }

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use common::{Totals, at, built, flow, ms, passed, refusal, release_ms, totals};
-use flowgate::{CallError, Engine};
+use flowgate::{CallError, Engine, Measure};
 
 /// One call per 100 ms, each waiting for half a second at most.
 const PACED: &str =
@@ -125,7 +125,10 @@ fn try_entry_refuses_a_call_that_would_queue_and_leaves_the_line_as_it_was() {
     assert_eq!(passed(&mail, 1), 1);
     for _ in 0..1_000 {
         let block = mail.try_entry().unwrap_err();
-        assert_eq!(block, refusal("flow/mail#1", 500.0, 100.0, Some(ms(100))));
+        assert_eq!(
+            block,
+            refusal(Measure::WaitMs, "flow/mail#1", 500.0, 100.0, Some(ms(100)))
+        );
     }
     let expected = Totals {
         pass: 1,
@@ -150,7 +153,7 @@ fn a_call_refused_instead_of_waiting_names_the_rule_it_would_have_waited_longest
     assert_eq!(passed(&mail, 1), 1);
     assert_eq!(
         mail.try_entry().unwrap_err(),
-        refusal("slow", 500.0, 500.0, Some(ms(500)))
+        refusal(Measure::WaitMs, "slow", 500.0, 500.0, Some(ms(500)))
     );
 }
 
@@ -165,7 +168,7 @@ fn a_call_refused_instead_of_borrowing_names_the_rule_that_is_full() {
     at(&time, 600);
     assert_eq!(
         pay.request().prioritized().try_entry().unwrap_err(),
-        refusal("full", 2.0, 2.0, Some(ms(400)))
+        refusal(Measure::Rate, "full", 2.0, 2.0, Some(ms(400)))
     );
     let expected = Totals {
         pass: 2,
@@ -295,7 +298,7 @@ async fn call_async_classifies_its_result_and_counts_a_dropped_call_as_cancelled
         assert_eq!(mail.in_flight(), 1);
     }
     let refused = mail.call_async(async { Ok::<_, ()>(()) }).await;
-    let block = refusal("flow/mail#1", 3.0, 3.0, Some(ms(1_000)));
+    let block = refusal(Measure::Rate, "flow/mail#1", 3.0, 3.0, Some(ms(1_000)));
     assert_eq!(refused, Err(CallError::Blocked(block)));
     let expected = Totals {
         pass: 3,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowgate_core::{Block, BlockKind, Call, Departure, RuleId, Verdict};
+use flowgate_core::{Block, BlockKind, Call, Departure, Measure, RuleId, Verdict};
 use flowgate_rules::RuleEntry;
 use flowgate_rules::degrade::{Admitted, BreakerState, Degrade};
 
@@ -55,7 +55,11 @@ impl Slot for DegradeSlot {
                         rule.threshold(),
                         rule.threshold(),
                     );
-                    return Ok(Verdict::Block(block.retry_after_at(Some(wait))));
+                    return Ok(Verdict::Block(
+                        block
+                            .measured_in(Measure::Breaker)
+                            .retry_after_at(Some(wait)),
+                    ));
                 }
             }
         }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use flowgate_core::call::Hold;
 use flowgate_core::leap_array::Full;
-use flowgate_core::{Block, BlockKind, Call, Node, Place, RuleId, Verdict};
+use flowgate_core::{Block, BlockKind, Call, Measure, Node, Place, RuleId, Verdict};
 use flowgate_rules::RuleEntry;
 use flowgate_rules::flow::{
     ControlBehavior, Flow, FlowState, Grade, LimitApp, Queue, Strategy, pacing::Place as LinePlace,
@@ -216,7 +216,12 @@ impl Slot for FlowSlot {
         let node = self.target(check, call);
         let passes = node.map_or(0, |target| target.node().passes_in_second(call.now));
         let count = check.entry.rule().count;
-        check.block(count, check.state.per_second(passes), Some(wait))
+        check.block(
+            Measure::Rate,
+            count,
+            check.state.per_second(passes),
+            Some(wait),
+        )
     }
 }
 
@@ -409,8 +414,16 @@ impl FlowCheck {
         self.entry.rule().behavior == ControlBehavior::Reject
     }
 
-    fn block(&self, limit: f64, observed: f64, retry_after: Option<Duration>) -> Block {
-        Block::new(BlockKind::Flow, self.id.clone(), limit, observed).retry_after_at(retry_after)
+    fn block(
+        &self,
+        measure: Measure,
+        limit: f64,
+        observed: f64,
+        retry_after: Option<Duration>,
+    ) -> Block {
+        Block::new(BlockKind::Flow, self.id.clone(), limit, observed)
+            .measured_in(measure)
+            .retry_after_at(retry_after)
     }
 
     /// Refused at `allowed` calls per second, which is `limit` in the interval.
@@ -418,18 +431,33 @@ impl FlowCheck {
     fn refuse_rate(&self, allowed: f64, limit: u64, weight: u32, full: Full) -> Block {
         let never = u64::from(weight) > limit && !self.state.warms_up();
         let retry_after = if never { None } else { full.retry_after };
-        self.block(allowed, self.state.per_second(full.sum), retry_after)
+        self.block(
+            Measure::Rate,
+            allowed,
+            self.state.per_second(full.sum),
+            retry_after,
+        )
     }
 
     #[cold]
     fn refuse_concurrency(&self, in_flight: u64) -> Block {
-        self.block(self.entry.rule().count, in_flight as f64, None)
+        self.block(
+            Measure::Concurrency,
+            self.entry.rule().count,
+            in_flight as f64,
+            None,
+        )
     }
 
     /// Refused by a line: limit and observed value are waits in milliseconds.
     #[cold]
     fn refuse_queue(&self, queue: Queue) -> Block {
         let limit_ms = self.state.wait_max().as_secs_f64() * 1e3;
-        self.block(limit_ms, queue.wait.as_secs_f64() * 1e3, queue.retry_after)
+        self.block(
+            Measure::WaitMs,
+            limit_ms,
+            queue.wait.as_secs_f64() * 1e3,
+            queue.retry_after,
+        )
     }
 }

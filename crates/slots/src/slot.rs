@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flowgate_core::{Block, BlockKind, Call, Departure, RuleId, Verdict};
+use flowgate_core::{Block, BlockKind, Call, Departure, Measure, RuleId, Verdict};
 
 use crate::guarded::SlotError;
 
@@ -90,6 +90,7 @@ pub trait Slot: Send + Sync + 'static {
             0.0,
             wait_ms,
         )
+        .measured_in(Measure::WaitMs)
         .retry_after_at(Some(wait))
     }
 }

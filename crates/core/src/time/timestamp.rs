@@ -53,6 +53,13 @@ impl Timestamp {
     }
 }
 
+impl From<Duration> for Timestamp {
+    /// A point this long after the Unix epoch.
+    fn from(since_epoch: Duration) -> Timestamp {
+        Timestamp::EPOCH + since_epoch
+    }
+}
+
 impl Add<Duration> for Timestamp {
     type Output = Timestamp;
     #[inline]

@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use flowgate::{
-    Block, BlockKind, Clock, Engine, EngineBuilder, ManualClock, NodeSnapshot, Request, Resource,
-    RuleId, TimeSource, Timestamp,
+    Block, BlockKind, Clock, Engine, EngineBuilder, ManualClock, Measure, NodeSnapshot, Request,
+    Resource, RuleId, TimeSource, Timestamp,
 };
 
 /// Where the clocks of the tests start: at a whole second, 1,000 s after the
@@ -114,6 +114,14 @@ pub(crate) fn release_ms(request: Request<'_, '_>, time: &ManualClock) -> Option
 }
 
 /// The refusal of flow rule `id` that saw `observed` of `limit`.
-pub(crate) fn refusal(id: &str, limit: f64, observed: f64, retry_after: Option<Duration>) -> Block {
-    Block::new(BlockKind::Flow, RuleId::new(id), limit, observed).retry_after_at(retry_after)
+pub(crate) fn refusal(
+    measure: Measure,
+    id: &str,
+    limit: f64,
+    observed: f64,
+    retry_after: Option<Duration>,
+) -> Block {
+    Block::new(BlockKind::Flow, RuleId::new(id), limit, observed)
+        .measured_in(measure)
+        .retry_after_at(retry_after)
 }
