@@ -231,7 +231,7 @@ fn b044_alternating_readings_credit_no_second_twice() {
 }
 
 // https://github.com/ProfessionalWiki/MediaWiki-MCP-Server/issues/557: a token
-// bucket there. Here a clock that goes back stands still (SEMANTICS 13), so
+// bucket there. Here a clock that goes back stands still, so
 // that the rest of the quota is there at 89 and comes back at 110 at the latest.
 #[test]
 fn b045_a_step_back_takes_nothing_away_and_locks_nobody_out() {

@@ -1,4 +1,4 @@
-//! What SEMANTICS 27 to 32 say of documents, line by line.
+//! What docs/rules.md says of documents, line by line.
 
 #![expect(
     clippy::unwrap_used,
@@ -57,7 +57,7 @@ const FAULTY: &str = r#"{
 }"#;
 
 #[test]
-fn semantics_27_a_document_with_any_fault_is_refused_whole_and_all_faults_are_listed() {
+fn a_document_with_any_fault_is_refused_whole_and_all_faults_are_listed() {
     assert_eq!(
         refused(document(FAULTY)),
         [
@@ -77,7 +77,7 @@ fn semantics_27_a_document_with_any_fault_is_refused_whole_and_all_faults_are_li
 }
 
 #[test]
-fn semantics_27_skip_drops_each_faulty_rule_and_loads_the_rest() {
+fn skip_drops_each_faulty_rule_and_loads_the_rest() {
     let (set, report) = RuleSet::default()
         .with_document(FAULTY, &Settings::default(), OnInvalid::Skip)
         .unwrap();
@@ -105,7 +105,7 @@ fn semantics_27_skip_drops_each_faulty_rule_and_loads_the_rest() {
 }
 
 #[test]
-fn semantics_27_skip_does_not_skip_what_no_rule_is_responsible_for() {
+fn skip_does_not_skip_what_no_rule_is_responsible_for() {
     let skip =
         |text: &str| RuleSet::default().with_document(text, &Settings::default(), OnInvalid::Skip);
     assert_eq!(
@@ -119,7 +119,7 @@ fn semantics_27_skip_does_not_skip_what_no_rule_is_responsible_for() {
 }
 
 #[test]
-fn semantics_28_exact_duplicates_load_once_with_a_warning() {
+fn exact_duplicates_load_once_with_a_warning() {
     let (set, report) = list(
         r#"[{"resource": "a", "count": 3},
  {"resource": "a", "count": 3.0, "limitApp": null, "grade": "qps"},
@@ -143,7 +143,7 @@ fn semantics_28_exact_duplicates_load_once_with_a_warning() {
 }
 
 #[test]
-fn semantics_28_a_key_twice_and_an_id_twice_are_errors() {
+fn a_key_twice_and_an_id_twice_are_errors() {
     assert_eq!(
         refused(list(
             r#"[{"resource": "a", "count": 3, "r\u0065source": "b"}]"#
@@ -168,7 +168,7 @@ fn semantics_28_a_key_twice_and_an_id_twice_are_errors() {
 }
 
 #[test]
-fn semantics_28_a_rule_repeated_with_its_id_is_a_duplicate_not_a_clash() {
+fn a_rule_repeated_with_its_id_is_a_duplicate_not_a_clash() {
     let rule = r#"{"id": 7, "resource": "a", "count": 3}"#;
     let (set, report) = list(&format!("[{rule}, {rule}]")).unwrap();
     assert_eq!(ids(&set), ["7"]);
@@ -176,7 +176,7 @@ fn semantics_28_a_rule_repeated_with_its_id_is_a_duplicate_not_a_clash() {
 }
 
 #[test]
-fn semantics_28_bom_and_crlf_are_fine() {
+fn bom_and_crlf_are_fine() {
     let text = "\u{FEFF}[\r\n{\"resource\": \"a\",\r\n\"count\": -3}]";
     let error = list(text).unwrap_err();
     assert_eq!(
@@ -191,7 +191,7 @@ fn semantics_28_bom_and_crlf_are_fine() {
 }
 
 #[test]
-fn semantics_28_utf16_and_an_empty_file_are_errors() {
+fn utf16_and_an_empty_file_are_errors() {
     let utf16: Vec<u8> = "[]".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let load = |bytes: &[u8]| {
         RuleSet::default().with_list("flow", bytes, &Settings::default(), OnInvalid::Skip)
@@ -211,7 +211,7 @@ fn semantics_28_utf16_and_an_empty_file_are_errors() {
 }
 
 #[test]
-fn semantics_28_ten_mebibytes_of_nesting_are_an_error() {
+fn ten_mebibytes_of_nesting_are_an_error() {
     let text = "[".repeat(10 << 20);
     assert_eq!(
         refused(list(&text)),
@@ -220,7 +220,7 @@ fn semantics_28_ten_mebibytes_of_nesting_are_an_error() {
 }
 
 #[test]
-fn semantics_29_dashboard_fields_are_accepted_and_mentioned_once() {
+fn dashboard_fields_are_accepted_and_mentioned_once() {
     let entity = |id: u32, resource: &str| {
         format!(
             r#"{{"id": {id}, "app": "shop", "ip": "10.0.0.1", "port": 8719, "limitApp": "default",
@@ -242,7 +242,7 @@ fn semantics_29_dashboard_fields_are_accepted_and_mentioned_once() {
 }
 
 #[test]
-fn semantics_29_cluster_mode_loads_as_local_with_a_warning() {
+fn cluster_mode_loads_as_local_with_a_warning() {
     let (set, report) = list(
         r#"[{"resource": "a", "count": 1, "clusterMode": true, "clusterConfig": {"flowId": 1}}]"#,
     )
@@ -258,7 +258,7 @@ fn semantics_29_cluster_mode_loads_as_local_with_a_warning() {
 }
 
 #[test]
-fn semantics_29_other_unknown_fields_are_errors_with_a_hint() {
+fn other_unknown_fields_are_errors_with_a_hint() {
     for (field, hint) in [
         (
             "maxQueueTimeMs",
@@ -287,7 +287,7 @@ fn semantics_29_other_unknown_fields_are_errors_with_a_hint() {
 }
 
 #[test]
-fn semantics_30_a_missing_kind_stays_and_an_empty_list_clears() {
+fn a_missing_kind_stays_and_an_empty_list_clears() {
     let settings = Settings::default();
     let (both, _) = document(
         r#"{"flow": [{"resource": "a", "count": 1}],
@@ -314,7 +314,7 @@ fn semantics_30_a_missing_kind_stays_and_an_empty_list_clears() {
 }
 
 #[test]
-fn semantics_30_the_wrong_call_is_an_error_that_names_the_other() {
+fn the_wrong_call_is_an_error_that_names_the_other() {
     for (loaded, message) in [
         (
             list(r#" {"flow": []}"#),
@@ -346,7 +346,7 @@ fn semantics_30_the_wrong_call_is_an_error_that_names_the_other() {
 }
 
 #[test]
-fn semantics_31_fields_of_both_dialects_are_an_error() {
+fn fields_of_both_dialects_are_an_error() {
     assert_eq!(
         refused(document(
             r#"{"flow": [{"resource": "a", "count": 1}],
@@ -359,7 +359,7 @@ fn semantics_31_fields_of_both_dialects_are_an_error() {
 }
 
 #[test]
-fn semantics_31_a_text_of_no_dialect_is_sentinels_unless_it_means_two_things() {
+fn a_text_of_no_dialect_is_sentinels_unless_it_means_two_things() {
     let ambiguous = r#"[{"resource": "a", "controlBehavior": 1}]"#;
     assert_eq!(
         refused(list(ambiguous)),
@@ -383,7 +383,7 @@ fn semantics_31_a_text_of_no_dialect_is_sentinels_unless_it_means_two_things() {
 }
 
 #[test]
-fn semantics_32_the_id_is_given_or_made_of_kind_resource_and_number() {
+fn the_id_is_given_or_made_of_kind_resource_and_number() {
     let (set, _) = list(
         r#"[{"resource": "a", "count": 1}, {"resource": "b", "count": 1, "id": 42},
             {"resource": "a", "count": 2, "id": "mine"}, {"resource": "a", "count": 3},
@@ -401,7 +401,7 @@ fn semantics_32_the_id_is_given_or_made_of_kind_resource_and_number() {
 }
 
 #[test]
-fn semantics_32_a_made_up_id_evades_a_given_one() {
+fn a_made_up_id_evades_a_given_one() {
     let (set, _) =
         list(r#"[{"resource": "a", "count": 1}, {"resource": "b", "count": 1, "id": "flow/a#1"}]"#)
             .unwrap();

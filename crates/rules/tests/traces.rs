@@ -1,5 +1,5 @@
 //! Every recorded document loads as many rules as it did in Sentinel, or as
-//! SEMANTICS says.
+//! the documentation says.
 
 #![expect(
     clippy::unwrap_used,
