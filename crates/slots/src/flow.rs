@@ -228,7 +228,10 @@ impl FlowSlot {
         let own = check.state.places();
         match target {
             Target::Foreign(node) => {
-                let in_flight = node.in_flight();
+                let own_place = u64::from(
+                    is_own_resource(node, call) && call.holds.in_flight(Place::Resource),
+                );
+                let in_flight = node.in_flight().saturating_sub(own_place);
                 let fits = in_flight.saturating_add(u64::from(weight)) <= own;
                 (!fits).then(|| check.refuse_concurrency(in_flight))
             }
@@ -391,8 +394,21 @@ fn line_up(index: usize, check: &FlowCheck, node: &Node, call: &mut Call<'_>) ->
 fn look(check: &FlowCheck, node: &Node, call: &Call<'_>) -> Option<Block> {
     let allowed = check.state.allowed(call.now, node);
     let limit = check.state.limit_at(allowed);
-    let full = node.probe(call.now, call.weight, limit).err()?;
+    let own = match call.holds.pass(Place::Resource) {
+        Hold::Passed(taken) if is_own_resource(node, call) => taken.amount(),
+        _ => 0,
+    };
+    let mut full = node.probe(call.now, call.weight - own, limit).err()?;
+    full.sum = full.sum.saturating_sub(u64::from(own));
     Some(check.refuse_rate(allowed, limit, call.weight, full))
+}
+
+/// Whether a related node is that of the call's own resource: what the call
+/// has taken there by now is no other call's.
+fn is_own_resource(node: &Node, call: &Call<'_>) -> bool {
+    call.nodes
+        .at(Place::Resource)
+        .is_some_and(|own| std::ptr::eq(own, node))
 }
 
 impl<'a> Target<'a> {
