@@ -309,15 +309,12 @@ impl Node {
     /// Counts a refusal.
     #[inline]
     pub fn block(&self, now: Timestamp, weight: u32) {
-        self.ring
-            .current(now)
-            .add(MetricEvent::Block, u64::from(weight));
+        self.present(now).add(MetricEvent::Block, u64::from(weight));
     }
 
     /// Counts a call that was given up.
     pub fn cancelled(&self, now: Timestamp, weight: u32) {
-        self.ring
-            .current(now)
+        self.present(now)
             .add(MetricEvent::Cancelled, u64::from(weight));
     }
 
