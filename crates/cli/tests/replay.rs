@@ -127,6 +127,17 @@ fn time_can_be_compressed() {
 }
 
 #[test]
+fn a_replay_that_would_last_longer_than_time_is_shown_all_the_same() {
+    let rules = rules("slow.json", json!([{"resource": "GET:/a", "count": 2}]));
+    let lines = log(&[(0, "GET /a HTTP/1.1"), (5, "GET /a HTTP/1.1")]);
+    for speed in ["1e-300", "1e300"] {
+        let args = ["replay", "--rules", &rules, "--log", "-", "--speed", speed];
+        let ran = flowgate(&args, lines.as_bytes());
+        assert_eq!((ran.code, &*ran.err), (0, ""), "{speed}");
+    }
+}
+
+#[test]
 fn rules_see_who_calls() {
     let per_client = json!([{"resource": "GET:/a", "limitApp": "10.0.0.1", "count": 1}]);
     let rules = rules("origin.json", per_client);

@@ -235,6 +235,18 @@ impl Node {
         )
     }
 
+    /// Whether [`Node::borrow`] would find a window; takes nothing.
+    pub fn may_borrow(&self, now: Timestamp, weight: u32, limit: u64) -> bool {
+        self.ring.may_borrow(
+            now,
+            weight,
+            self.settings.second,
+            limit,
+            self.settings.borrow_wait_max,
+            &self.borrowed,
+        )
+    }
+
     /// Books a borrowed pass in `window` of the second view, and in the minute
     /// view at once.
     pub fn book(&self, now: Timestamp, weight: u32, window: u64) -> Loan {
@@ -309,15 +321,12 @@ impl Node {
     /// Counts a refusal.
     #[inline]
     pub fn block(&self, now: Timestamp, weight: u32) {
-        self.ring
-            .current(now)
-            .add(MetricEvent::Block, u64::from(weight));
+        self.present(now).add(MetricEvent::Block, u64::from(weight));
     }
 
     /// Counts a call that was given up.
     pub fn cancelled(&self, now: Timestamp, weight: u32) {
-        self.ring
-            .current(now)
+        self.present(now)
             .add(MetricEvent::Cancelled, u64::from(weight));
     }
 

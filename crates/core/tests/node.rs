@@ -52,3 +52,21 @@ fn a_node_of_one_window_lends_from_the_next_and_holds_its_limit() {
     assert_eq!((full.sum, full.retry_after), (4, Some(second)));
     assert_eq!(node.reserve(ms(1_000), 1, 5).unwrap().sum(), 5);
 }
+
+#[test]
+fn a_call_that_is_refused_or_given_up_counts_as_somebody_who_came() {
+    for refused in [true, false] {
+        let node = Node::new(&Arc::new(NodeSettings::default()));
+        let (now, window) = (ms(100), 1);
+        let loan = node.book(now, 1, window);
+        node.go_ahead(now, loan);
+        let present = ms(600);
+        match refused {
+            true => node.block(present, 1),
+            false => node.cancelled(present, 1),
+        }
+        // Its window is over, and counted.
+        let after = ms(1_000);
+        assert_eq!(node.passes_in_second(after), 1);
+    }
+}

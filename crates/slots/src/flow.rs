@@ -8,8 +8,9 @@
 //! limits a node reserves with the least of all static limits on it, so no call
 //! ever holds passes that a later rule on the same node must refuse: nobody is
 //! refused because of somebody who is about to be. If that least limit is
-//! exceeded but the rule's own is not, the call is *doomed*: it goes on without
-//! reservation until it comes to the rule whose limit it was, which refuses it.
+//! exceeded, and a prioritized call cannot borrow within it either, the call is
+//! *doomed*: it goes on without reservation until it comes to the first rule
+//! that refuses it taken by itself.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -119,36 +120,72 @@ impl FlowSlot {
     /// The least static limit on the node at `place` among the rules from
     /// `from` on.
     fn least(&self, from: usize, place: Place, grade: Grade, call: &Call<'_>) -> u64 {
-        let same = |check: &&FlowCheck| {
-            check.entry.rule().grade == grade
-                && !check.state.paces()
-                && !check.state.warms_up()
-                && matches!(self.target(check, call), Some(Target::Own(at, _)) if at == place)
-        };
         let limit = |check: &FlowCheck| match grade {
             Grade::Qps => check.state.limit(),
             Grade::Concurrency => check.state.places(),
         };
         self.checks[from..]
             .iter()
-            .filter(same)
+            .filter(|check| self.limits(check, place, grade, call))
             .map(limit)
             .min()
             .unwrap_or(u64::MAX)
     }
 
-    /// The first rule from `from` on whose static limit on `place` refuses
-    /// `asked`.
-    fn culprit(&self, from: usize, place: Place, asked: u64, call: &Call<'_>) -> usize {
-        let refuses = |check: &FlowCheck| {
-            check.entry.rule().grade == Grade::Qps
-                && !check.state.paces()
-                && !check.state.warms_up()
-                && asked > check.state.limit()
-                && matches!(self.target(check, call), Some(Target::Own(at, _)) if at == place)
+    /// The first rule from `from` on that refuses the call by its static limit
+    /// on `place`, taken by itself, and what it sees. `full` is what all of them
+    /// together refused.
+    #[cold]
+    fn doom(
+        &self,
+        from: usize,
+        place: Place,
+        node: &Node,
+        full: &Full,
+        call: &Call<'_>,
+    ) -> Option<Doom> {
+        let refuses = |(culprit, check): (usize, &FlowCheck)| {
+            let limit = check.state.limit();
+            let full = match full.exceeds(call.weight, limit) {
+                true => *full,
+                false => node.probe(call.now, call.weight, limit).err()?,
+            };
+            let lends = call.prioritized
+                && check.may_borrow()
+                && node.may_borrow(call.now, call.weight, limit);
+            (!lends).then_some(Doom { culprit, full })
         };
-        let found = self.checks[from..].iter().position(refuses);
-        found.map_or(from, |offset| from + offset)
+        let limiting = self.checks.iter().enumerate().skip(from);
+        let found = limiting
+            .filter(|(_, check)| self.limits(check, place, Grade::Qps, call))
+            .find_map(refuses);
+        // Each may have room by now; together they had none.
+        found.or_else(|| {
+            let culprit = self.exceeded(from, place, full, call)?;
+            Some(Doom {
+                culprit,
+                full: *full,
+            })
+        })
+    }
+
+    /// The first rule from `from` on whose static limit on `place` `full`
+    /// exceeds.
+    fn exceeded(&self, from: usize, place: Place, full: &Full, call: &Call<'_>) -> Option<usize> {
+        let exceeded = |check: &FlowCheck| {
+            full.exceeds(call.weight, check.state.limit())
+                && self.limits(check, place, Grade::Qps, call)
+        };
+        let found = self.checks[from..].iter().position(exceeded);
+        found.map(|offset| from + offset)
+    }
+
+    /// Whether a rule has a static limit on the node at `place`.
+    fn limits(&self, check: &FlowCheck, place: Place, grade: Grade, call: &Call<'_>) -> bool {
+        check.entry.rule().grade == grade
+            && !check.state.paces()
+            && !check.state.warms_up()
+            && matches!(self.target(check, call), Some(Target::Own(at, _)) if at == place)
     }
 }
 
@@ -233,7 +270,9 @@ impl FlowSlot {
         let own = check.state.places();
         match target {
             Target::Foreign(node) => {
-                let in_flight = node.in_flight();
+                let own_place =
+                    u64::from(is_own_resource(node, call) && call.holds.in_flight(Place::Resource));
+                let in_flight = node.in_flight().saturating_sub(own_place);
                 let fits = in_flight.saturating_add(u64::from(weight)) <= own;
                 (!fits).then(|| check.refuse_concurrency(in_flight))
             }
@@ -269,7 +308,6 @@ impl FlowSlot {
         let weight = call.weight;
         let allowed = check.state.allowed(call.now, node);
         let own = check.state.limit_at(allowed);
-        let exceeds = |full: &Full| full.sum.saturating_add(u64::from(weight)) > own;
         match (call.holds.pass(place), &doom) {
             (Hold::Passed(taken), _) => {
                 // Taken with the least static limit; only a limit that moves
@@ -294,18 +332,11 @@ impl FlowSlot {
                 return Some(check.refuse_rate(allowed, own, weight, full));
             }
             (Hold::Nothing, Some(Doom { culprit, full })) => {
-                let (culprit, full) = (*culprit, *full);
-                let moved = check.state.warms_up() && exceeds(&full);
-                if culprit != index && !moved {
-                    return None;
+                if *culprit == index {
+                    return Some(check.refuse_rate(allowed, own, weight, *full));
                 }
-                // The rules before it had room for the call, and may have been
-                // of those that do not lend.
-                if !moved && self.borrow(index, place, node, own, call) {
-                    *doom = None;
-                    return None;
-                }
-                return Some(check.refuse_rate(allowed, own, weight, full));
+                let cold = check.refuses_cold(node, own, full, call)?;
+                return Some(check.refuse_rate(allowed, own, weight, cold));
             }
             (Hold::Nothing, None) => {}
         }
@@ -317,17 +348,18 @@ impl FlowSlot {
             }
             Err(full) => full,
         };
-        if self.borrow(index, place, node, own, call) {
+        if let Some(cold) = check.refuses_cold(node, own, &full, call) {
+            return Some(check.refuse_rate(allowed, own, weight, cold));
+        }
+        if self.borrow(index, place, node, &full, call) {
             return None;
         }
-        if exceeds(&full) {
-            return Some(check.refuse_rate(allowed, own, weight, full));
+        // Nobody: a window holds no more passes, though the rules would.
+        let found = self.doom(index, place, node, &full, call)?;
+        if found.culprit == index {
+            return Some(check.refuse_rate(allowed, own, weight, found.full));
         }
-        let asked = full.sum.saturating_add(u64::from(weight));
-        *doom = Some(Doom {
-            culprit: self.culprit(index + 1, place, asked, call),
-            full,
-        });
+        *doom = Some(found);
         None
     }
 
@@ -340,26 +372,31 @@ impl FlowSlot {
         }
     }
 
-    /// Lets a prioritized call that found no room borrow from a window to come.
+    /// Lets a prioritized call that found no room borrow from a window to come,
+    /// within all static limits on the node. It waits for the first rule that
+    /// has no room.
     fn borrow(
         &self,
         index: usize,
         place: Place,
         node: &Node,
-        own: u64,
+        full: &Full,
         call: &mut Call<'_>,
     ) -> bool {
-        if !call.prioritized || !self.checks[index].may_borrow() {
+        if !call.prioritized {
             return false;
         }
-        let limit = self.limit_from(index, place, own, call);
+        let Some(rule) = self.exceeded(index, place, full, call) else {
+            return false;
+        };
+        let limit = self.least(index, place, Grade::Qps, call);
         let Ok((loan, wait)) = node.borrow(call.now, call.weight, limit) else {
             return false;
         };
         call.holds.set_pass(place, Hold::Loaned(loan));
-        call.holds.wait_for(call.slot, index as u32, wait);
+        call.holds.wait_for(call.slot, rule as u32, wait);
         // For `too_early`; there is nothing in it to give back.
-        call.leave_ticket(index as u32, [(call.now + wait).as_nanos(), 0, 0]);
+        call.leave_ticket(rule as u32, [(call.now + wait).as_nanos(), 0, 0]);
         true
     }
 }
@@ -396,8 +433,21 @@ fn line_up(index: usize, check: &FlowCheck, node: &Node, call: &mut Call<'_>) ->
 fn look(check: &FlowCheck, node: &Node, call: &Call<'_>) -> Option<Block> {
     let allowed = check.state.allowed(call.now, node);
     let limit = check.state.limit_at(allowed);
-    let full = node.probe(call.now, call.weight, limit).err()?;
+    let own = match call.holds.pass(Place::Resource) {
+        Hold::Passed(taken) if is_own_resource(node, call) => taken.amount(),
+        _ => 0,
+    };
+    let mut full = node.probe(call.now, call.weight - own, limit).err()?;
+    full.sum = full.sum.saturating_sub(u64::from(own));
     Some(check.refuse_rate(allowed, limit, call.weight, full))
+}
+
+/// Whether a related node is that of the call's own resource: what the call
+/// has taken there by now is no other call's.
+fn is_own_resource(node: &Node, call: &Call<'_>) -> bool {
+    call.nodes
+        .at(Place::Resource)
+        .is_some_and(|own| std::ptr::eq(own, node))
 }
 
 impl<'a> Target<'a> {
@@ -412,6 +462,17 @@ impl FlowCheck {
     /// Only a plain reject rule lends passes of windows to come.
     fn may_borrow(&self) -> bool {
         self.entry.rule().behavior == ControlBehavior::Reject
+    }
+
+    /// Whether a limit `own` that moves with the temperature refuses a call that
+    /// found no room within a lower one, and what it sees.
+    #[cold]
+    fn refuses_cold(&self, node: &Node, own: u64, full: &Full, call: &Call<'_>) -> Option<Full> {
+        match self.state.warms_up() {
+            true if full.exceeds(call.weight, own) => Some(*full),
+            true => node.probe(call.now, call.weight, own).err(),
+            false => None,
+        }
     }
 
     fn block(

@@ -70,3 +70,19 @@ fn a_trace_that_differs_or_is_not_understood_fails() {
     }
     std::fs::remove_dir_all(&dir).unwrap();
 }
+
+#[test]
+fn a_figure_is_compared_as_the_double_that_the_trace_writes() {
+    // 55 passes in 600 ms: a parser that is off by one last place finds another.
+    let text = r#"{"case": "x", "settings": {"second_interval_ms": 600},
+        "rules": {"flow": []}, "steps": [
+        {"t": 0, "op": "burst", "resource": "r", "n": 55, "expect": {"pass": 55, "block": 0}},
+        {"t": 1, "op": "stat", "resource": "r", "expect": {"pass_qps": 91.66666666666667,
+         "success_qps": 91.66666666666667, "min_rt": 1, "total_pass": 55, "total_success": 55,
+         "total_request": 55}}]}"#;
+    let file = std::env::temp_dir().join(format!("flowgate-double-{}.json", std::process::id()));
+    std::fs::write(&file, text).unwrap();
+    let replayed = flowgate_testkit::replay_file(&file).map_err(|failure| failure.to_string());
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(replayed, Ok(()));
+}

@@ -135,7 +135,9 @@ impl Replayed {
         }
         writeln!(out)?;
         if let (Some(first), Some(last)) = (&log.first, &log.last) {
-            let replayed = shown_span(log.span.div_f64(self.speed));
+            let seconds = log.span.as_secs_f64() / self.speed;
+            let replayed = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+            let replayed = shown_span(replayed);
             let span = shown_span(log.span);
             write!(out, "{first} to {last} ({span})")?;
             match self.speed == 1.0 {

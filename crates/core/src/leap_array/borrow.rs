@@ -293,20 +293,7 @@ impl<B: Passes> LeapArray<B> {
             let Some(seen) = self.look(now, span, Some(borrowed)) else {
                 continue;
             };
-            let present = span.window(seen.number);
-            // As the reference has it: everything borrowed counts against each
-            // window to come. That leaves later windows within the limit too,
-            // as their share of passes only shrinks.
-            let waiting = borrowed.waiting(span, seen.number);
-            let found = (1..=span.windows()).find_map(|ahead| {
-                let wait = self.until(now, span, present + ahead);
-                if wait >= wait_max || waiting >= limit || waiting + amount > AMOUNT_MAX {
-                    return None;
-                }
-                let left = self.left_in(span, seen.number, ahead)
-                    + borrowed.begun_by(span, seen.number, ahead);
-                (left + waiting + amount <= limit).then_some((present + ahead, wait))
-            });
+            let found = self.lender(now, amount, span, seen.number, limit, wait_max, borrowed);
             let Some((window, wait)) = found else {
                 return Err(BorrowRefused);
             };
@@ -326,6 +313,49 @@ impl<B: Passes> LeapArray<B> {
             }
             borrowed.firm.take_out(window, amount);
         }
+    }
+
+    /// Whether [`LeapArray::borrow`] would find a window; takes nothing.
+    pub fn may_borrow(
+        &self,
+        now: Timestamp,
+        n: u32,
+        span: Span,
+        limit: u64,
+        wait_max: Duration,
+        borrowed: &Borrowed,
+    ) -> bool {
+        let (number, amount) = (self.current(now).number, u64::from(n));
+        let lender = self.lender(now, amount, span, number, limit, wait_max, borrowed);
+        lender.is_some()
+    }
+
+    /// The first window to come that has room for `amount`, seen from the
+    /// present one `number`, and the time until it begins.
+    #[expect(clippy::too_many_arguments, reason = "all of them decide")]
+    fn lender(
+        &self,
+        now: Timestamp,
+        amount: u64,
+        span: Span,
+        number: u64,
+        limit: u64,
+        wait_max: Duration,
+        borrowed: &Borrowed,
+    ) -> Option<(u64, Duration)> {
+        let present = span.window(number);
+        // As the reference has it: everything borrowed counts against each
+        // window to come. That leaves later windows within the limit too,
+        // as their share of passes only shrinks.
+        let waiting = borrowed.waiting(span, number);
+        (1..=span.windows()).find_map(|ahead| {
+            let wait = self.until(now, span, present + ahead);
+            if wait >= wait_max || waiting >= limit || waiting + amount > AMOUNT_MAX {
+                return None;
+            }
+            let left = self.left_in(span, number, ahead) + borrowed.begun_by(span, number, ahead);
+            (left + waiting + amount <= limit).then_some((present + ahead, wait))
+        })
     }
 
     /// Whether window `number` is still the newest. A read-modify-write, though

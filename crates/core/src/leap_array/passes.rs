@@ -85,6 +85,13 @@ pub struct Full {
     pub retry_after: Option<Duration>,
 }
 
+impl Full {
+    /// Whether `weight` more passes would exceed `limit`.
+    pub fn exceeds(&self, weight: u32, limit: u64) -> bool {
+        self.sum.saturating_add(u64::from(weight)) > limit
+    }
+}
+
 impl PassCell {
     /// The passes counted in the window of `lap`.
     #[inline]
