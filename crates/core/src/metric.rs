@@ -1,6 +1,6 @@
 //! What is counted in each window of a node.
 
-use crate::leap_array::cell::{Counter, Greatest, Lap, Least};
+use crate::leap_array::cell::{Added, Counter, Greatest, Lap, Least};
 use crate::leap_array::{Bucket, PassCell, Passes, Renewal, Window};
 
 /// Something that is counted per window, in weights.
@@ -91,15 +91,20 @@ impl Passes for MetricBucket {
 }
 
 impl Window<'_, MetricBucket> {
-    /// Adds `n` to `event` here. Passes are not added here: see
+    /// Adds `n` to `event` here, and says whether another thread has counted the
+    /// same event at the same moment. Passes are not added here: see
     /// [`LeapArray::pass`](crate::LeapArray::pass).
     #[inline]
-    pub fn add(&mut self, event: MetricEvent, n: u64) {
-        self.write(|bucket, lap| {
-            bucket
-                .counter(event)
-                .is_none_or(|counter| counter.add(lap, n))
-        });
+    pub fn add(&mut self, event: MetricEvent, n: u64) -> bool {
+        loop {
+            let Some(counter) = self.bucket().counter(event) else {
+                return false;
+            };
+            match counter.add(self.lap(), n) {
+                Added::TakenOver => self.move_on(),
+                added => return added == Added::Met,
+            }
+        }
     }
 
     /// Takes `n` borrowed passes out of this window's count again.
@@ -110,7 +115,7 @@ impl Window<'_, MetricBucket> {
     /// Adds a response time, for the sum and the least.
     #[inline]
     pub fn add_rt(&mut self, rt_ns: u64) {
-        self.write(|bucket, lap| bucket.rt_ns.add(lap, rt_ns));
+        self.add(MetricEvent::ResponseTime, rt_ns);
         self.note_rt_min(rt_ns);
     }
 

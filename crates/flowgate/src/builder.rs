@@ -111,7 +111,8 @@ impl EngineBuilder {
     }
 
     /// The most resources with statistics of their own, about 11 KB each at the
-    /// default second view. Default: 10,000. Resources that a rule names are
+    /// default second view, and as much again per processor (16 at most) where
+    /// threads meet. Default: 10,000. Resources that a rule names are
     /// always among them; others beyond the limit are guarded by the rules that
     /// match them, and counted together.
     pub fn resources_max(mut self, resources: usize) -> Self {

@@ -67,7 +67,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
 pub use borrow::{BorrowRefused, Borrowed, Loan};
-use cell::{Counter, Lap};
+use cell::{Added, Counter, Lap};
 pub use passes::{Full, PassCell, Passes, Span, Taken};
 
 /// What one slot of a ring holds: a set of lap-tagged cells.
@@ -360,7 +360,7 @@ impl<'a, B: Bucket> Window<'a, B> {
     /// window has been taken over meanwhile.
     #[inline]
     pub fn add_to(&mut self, counter: impl Fn(&B) -> &Counter, n: u64) {
-        self.write(|bucket, lap| counter(bucket).add(lap, n));
+        self.write(|bucket, lap| counter(bucket).add(lap, n) != Added::TakenOver);
     }
 
     /// What one counter of this window holds.
@@ -379,7 +379,7 @@ impl<'a, B: Bucket> Window<'a, B> {
     }
 
     #[cold]
-    fn move_on(&mut self) {
+    pub(crate) fn move_on(&mut self) {
         loop {
             let head = self.array.head.load(Ordering::Acquire);
             *self = self.array.window(head);

@@ -124,7 +124,9 @@ impl World {
             MetricEvent::Pass => {
                 let _ = self.array.pass(now, count);
             }
-            event => self.array.current(now).add(event, u64::from(count)),
+            event => {
+                self.array.current(now).add(event, u64::from(count));
+            }
         }
         nothing_expected(step)
     }

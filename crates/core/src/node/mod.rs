@@ -6,9 +6,17 @@
 //! divides both a window of the second view and one second, so each event is
 //! written once.
 //!
+//! Counters are shared by all threads as long as these hardly meet; where they
+//! do, reports are spread over a ring per processor ([`counters`]).
+//!
 //! A node outlives the rules: a rule that is raised or lowered in mid-window
 //! sees what has already passed.
 
+mod counters;
+mod figures;
+mod settings;
+
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -16,94 +24,22 @@ use std::time::Duration;
 use crossbeam_utils::CachePadded;
 
 use crate::call::{Hold, Traffic};
-use crate::leap_array::{
-    BorrowRefused, Borrowed, Full, GeometryError, LeapArray, Loan, Span, Taken, Window,
-    window_width_ns,
-};
+use crate::leap_array::{BorrowRefused, Borrowed, Full, LeapArray, Loan, Taken, Window};
 use crate::metric::{MetricBucket, MetricEvent};
 use crate::time::Timestamp;
 
-const SECOND_NS: u64 = 1_000_000_000;
-const MINUTE_SECONDS: u64 = 60;
-/// More boxes than this would make one node weigh megabytes.
-const BOXES_MAX: u64 = 60_000;
+pub use figures::{NodeSnapshot, RawFigures};
+pub use settings::NodeSettings;
 
-/// How the nodes of one engine count. Sentinel's defaults.
-#[derive(Clone, Debug)]
-pub struct NodeSettings {
-    box_ns: u64,
-    boxes: usize,
-    second: Span,
-    second_interval: Duration,
-    borrow_wait_max: Duration,
-    rt_seed: Duration,
-}
-
-impl NodeSettings {
-    /// `sample_count` windows of the second view in `interval`; a prioritized
-    /// call borrows if it then waits less than `borrow_wait_max`; `rt_seed` is
-    /// the least response time shown while nothing was measured, and the
-    /// largest one shown at all.
-    ///
-    /// # Errors
-    ///
-    /// If the windows do not divide the interval, or they and one second have
-    /// so small a common measure that a minute of it would be over 60,000
-    /// boxes.
-    pub fn new(
-        sample_count: u32,
-        interval: Duration,
-        borrow_wait_max: Duration,
-        rt_seed: Duration,
-    ) -> Result<Self, GeometryError> {
-        let window_ns = window_width_ns(sample_count, interval)?;
-        let box_ns = greatest_common_divisor(window_ns, SECOND_NS);
-        let group = window_ns / box_ns;
-        let span_boxes = group.saturating_mul(u64::from(sample_count));
-        // One more second than the minute: the calendar second before this one
-        // is asked for, and the first of the sixty must still be whole.
-        let minute_boxes = (MINUTE_SECONDS + 1) * SECOND_NS / box_ns;
-        let boxes = minute_boxes
-            .max(span_boxes.saturating_add(group))
-            .saturating_add(1);
-        if boxes > BOXES_MAX {
-            let problem = "the windows and one second have too small a common measure; \
-                           choose windows that divide a second";
-            return Err(GeometryError {
-                sample_count,
-                interval,
-                problem,
-            });
-        }
-        Ok(NodeSettings {
-            box_ns,
-            boxes: boxes as usize,
-            second: Span::new(group, u64::from(sample_count)),
-            second_interval: interval,
-            borrow_wait_max: borrow_wait_max.min(interval),
-            rt_seed,
-        })
-    }
-
-    /// The interval of the second view.
-    pub fn second_interval(&self) -> Duration {
-        self.second_interval
-    }
-}
-
-impl Default for NodeSettings {
-    fn default() -> Self {
-        let half = Duration::from_millis(500);
-        NodeSettings::new(2, Duration::from_secs(1), half, Duration::from_secs(5))
-            .expect("two windows divide a second")
-    }
-}
+use counters::Counters;
+use figures::{Figures, least};
+use settings::{MINUTE_SECONDS, SECOND_NS};
 
 /// The statistics of one resource, origin or context.
 #[derive(Debug)]
 pub struct Node {
     settings: Arc<NodeSettings>,
-    ring: LeapArray<MetricBucket>,
+    counters: Counters,
     borrowed: Borrowed,
     in_flight: CachePadded<AtomicU64>,
     /// The direction of the first call; see [`Node::twin_for`].
@@ -119,7 +55,7 @@ impl Node {
     /// A node that has counted nothing.
     pub fn new(settings: &Arc<NodeSettings>) -> Self {
         Node {
-            ring: LeapArray::with_width(settings.box_ns, settings.boxes),
+            counters: Counters::new(settings),
             borrowed: Borrowed::new(settings.second.windows()),
             in_flight: CachePadded::new(AtomicU64::new(0)),
             settings: Arc::clone(settings),
@@ -169,10 +105,8 @@ impl Node {
     /// Counts passes that nothing limits.
     #[inline]
     pub fn pass(&self, now: Timestamp, weight: u32) -> Taken {
-        if self.borrowed.has_early() {
-            self.present(now);
-        }
-        self.ring.pass(now, weight)
+        self.settle_early(now);
+        self.ring().pass(now, weight)
     }
 
     /// The beginning of the box that passes were counted in.
@@ -189,7 +123,7 @@ impl Node {
     /// [`Full`] if there is no room; nothing has changed then.
     #[inline]
     pub fn reserve(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
-        self.ring.reserve(
+        self.ring().reserve(
             now,
             weight,
             self.settings.second,
@@ -204,7 +138,7 @@ impl Node {
     ///
     /// [`Full`] as there.
     pub fn probe(&self, now: Timestamp, weight: u32, limit: u64) -> Result<(), Full> {
-        self.ring.probe(
+        self.ring().probe(
             now,
             weight,
             self.settings.second,
@@ -225,7 +159,7 @@ impl Node {
         limit: u64,
     ) -> Result<(Loan, Duration), BorrowRefused> {
         let wait_max = self.settings.borrow_wait_max;
-        self.ring.borrow(
+        self.ring().borrow(
             now,
             weight,
             self.settings.second,
@@ -237,7 +171,7 @@ impl Node {
 
     /// Whether [`Node::borrow`] would find a window; takes nothing.
     pub fn may_borrow(&self, now: Timestamp, weight: u32, limit: u64) -> bool {
-        self.ring.may_borrow(
+        self.ring().may_borrow(
             now,
             weight,
             self.settings.second,
@@ -252,7 +186,7 @@ impl Node {
     pub fn book(&self, now: Timestamp, weight: u32, window: u64) -> Loan {
         let mut present = self.present(now);
         present.add(MetricEvent::OccupiedPass, u64::from(weight));
-        self.ring
+        self.ring()
             .book(&self.borrowed, window, weight)
             .counted_in(present.number())
     }
@@ -261,7 +195,7 @@ impl Node {
     /// begins.
     pub fn go_ahead(&self, now: Timestamp, loan: Loan) {
         if !self
-            .ring
+            .ring()
             .until(now, self.settings.second, loan.window())
             .is_zero()
         {
@@ -274,15 +208,15 @@ impl Node {
     pub fn give_back(&self, hold: Hold) {
         match hold {
             Hold::Nothing => {}
-            Hold::Passed(taken) => self.ring.give_back(taken),
+            Hold::Passed(taken) => self.ring().give_back(taken),
             Hold::Loaned(loan) => {
                 if let Some((number, amount)) = loan.count() {
-                    let counted = self.ring.existing(number);
+                    let counted = self.ring().existing(number);
                     counted
                         .iter()
                         .for_each(|w| w.take_out_occupied(u64::from(amount)));
                 }
-                self.ring.repay(&self.borrowed, loan);
+                self.ring().repay(&self.borrowed, loan);
             }
         }
     }
@@ -321,13 +255,18 @@ impl Node {
     /// Counts a refusal.
     #[inline]
     pub fn block(&self, now: Timestamp, weight: u32) {
-        self.present(now).add(MetricEvent::Block, u64::from(weight));
+        self.settle_early(now);
+        self.counters.report(now, |window| {
+            window.add(MetricEvent::Block, u64::from(weight))
+        });
     }
 
     /// Counts a call that was given up.
     pub fn cancelled(&self, now: Timestamp, weight: u32) {
-        self.present(now)
-            .add(MetricEvent::Cancelled, u64::from(weight));
+        self.settle_early(now);
+        self.counters.report(now, |window| {
+            window.add(MetricEvent::Cancelled, u64::from(weight))
+        });
     }
 
     /// Counts a call that has ended after `rt`. The least response time is left
@@ -335,15 +274,18 @@ impl Node {
     #[inline]
     pub fn complete(&self, now: Timestamp, weight: u32, rt: Duration, failed: bool, twin: bool) {
         let rt_ns = u64::try_from(rt.as_nanos()).unwrap_or(u64::MAX);
-        let mut window = self.present(now);
-        window.add(MetricEvent::Success, u64::from(weight));
-        window.add(MetricEvent::ResponseTime, rt_ns);
-        if !twin {
-            window.note_rt_min(rt_ns);
-        }
-        if failed {
-            window.add(MetricEvent::Exception, u64::from(weight));
-        }
+        self.settle_early(now);
+        self.counters.report(now, |window| {
+            let met = window.add(MetricEvent::Success, u64::from(weight));
+            window.add(MetricEvent::ResponseTime, rt_ns);
+            if !twin {
+                window.note_rt_min(rt_ns);
+            }
+            if failed {
+                window.add(MetricEvent::Exception, u64::from(weight));
+            }
+            met
+        });
     }
 
     /// A call has arrived and is the `in_flight`th at once: counts its passes,
@@ -360,15 +302,29 @@ impl Node {
         )
     }
 
-    /// The present window.
+    /// The ring that passes are counted in.
+    #[inline]
+    fn ring(&self) -> &LeapArray<MetricBucket> {
+        self.counters.shared()
+    }
+
+    /// The present window of that ring.
     #[inline]
     fn present(&self, now: Timestamp) -> Window<'_, MetricBucket> {
-        let present = self.ring.current(now);
+        let present = self.ring().current(now);
         if self.borrowed.has_early() {
             self.borrowed
                 .settle(self.settings.second.window(present.number()));
         }
         present
+    }
+
+    /// Somebody has come at `now`.
+    #[inline]
+    fn settle_early(&self, now: Timestamp) {
+        if self.borrowed.has_early() {
+            self.present(now);
+        }
     }
 
     // Reading.
@@ -386,14 +342,14 @@ impl Node {
 
     /// Passes in the second view.
     pub fn passes_in_second(&self, now: Timestamp) -> u64 {
-        self.ring
+        self.ring()
             .passes_in(now, self.settings.second, Some(&self.borrowed))
     }
 
     /// Passes in the calendar second before the one of `now`, those admitted on
     /// loan in it included.
     pub fn passes_in_previous_second(&self, now: Timestamp) -> u64 {
-        let now = self.ring.charged(now);
+        let now = self.ring().charged(now);
         let Some(previous) = now.as_secs().checked_sub(1) else {
             return 0;
         };
@@ -435,7 +391,7 @@ impl Node {
     fn own_raw(&self, now: Timestamp) -> RawFigures {
         let head = self.present(now).number();
         // All views at one moment, also when the reading is behind the newest.
-        let now = self.ring.charged(now);
+        let now = self.ring().charged(now);
         let span = self.settings.second;
         let second = self.sum(span.first(head, 0)..=head);
         let secs = now.as_secs();
@@ -463,20 +419,10 @@ impl Node {
         }
     }
 
-    fn sum(&self, boxes: std::ops::RangeInclusive<u64>) -> Figures {
+    fn sum(&self, boxes: RangeInclusive<u64>) -> Figures {
         let mut total = Figures::default();
-        for window in boxes.filter_map(|number| self.ring.existing(number)) {
-            total.add(&Figures {
-                pass: window.get(MetricEvent::Pass),
-                block: window.get(MetricEvent::Block),
-                success: window.get(MetricEvent::Success),
-                exception: window.get(MetricEvent::Exception),
-                rt_ns: window.get(MetricEvent::ResponseTime),
-                occupied_pass: window.get(MetricEvent::OccupiedPass),
-                cancelled: window.get(MetricEvent::Cancelled),
-                rt_min_ns: window.bucket().rt_min_ns(window.lap()),
-                concurrency_max: window.bucket().concurrency_max(window.lap()),
-            });
+        for window in self.counters.windows(boxes) {
+            total.add(&Figures::of(&window));
         }
         total
     }
@@ -485,179 +431,4 @@ impl Node {
 struct Seconds {
     first: u64,
     last: u64,
-}
-
-/// Sums over some windows.
-#[derive(Clone, Copy, Debug, Default)]
-struct Figures {
-    pass: u64,
-    block: u64,
-    success: u64,
-    exception: u64,
-    rt_ns: u64,
-    occupied_pass: u64,
-    cancelled: u64,
-    rt_min_ns: Option<u64>,
-    concurrency_max: u64,
-}
-
-impl Figures {
-    fn add(&mut self, other: &Figures) {
-        self.pass += other.pass;
-        self.block += other.block;
-        self.success += other.success;
-        self.exception += other.exception;
-        self.rt_ns = self.rt_ns.saturating_add(other.rt_ns);
-        self.occupied_pass += other.occupied_pass;
-        self.cancelled += other.cancelled;
-        self.rt_min_ns = least(self.rt_min_ns, other.rt_min_ns);
-        self.concurrency_max = self.concurrency_max.max(other.concurrency_max);
-    }
-
-    fn without(&self, part: &Figures) -> Figures {
-        Figures {
-            pass: self.pass.saturating_sub(part.pass),
-            block: self.block.saturating_sub(part.block),
-            success: self.success.saturating_sub(part.success),
-            exception: self.exception.saturating_sub(part.exception),
-            rt_ns: self.rt_ns.saturating_sub(part.rt_ns),
-            occupied_pass: self.occupied_pass.saturating_sub(part.occupied_pass),
-            cancelled: self.cancelled.saturating_sub(part.cancelled),
-            ..*self
-        }
-    }
-}
-
-fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    [a, b].into_iter().flatten().min()
-}
-
-/// The sums of one node, or of several: what a [`NodeSnapshot`] is made of.
-#[derive(Clone, Debug, Default)]
-pub struct RawFigures {
-    second: Figures,
-    borrowed: u64,
-    minute: Figures,
-    previous: Figures,
-    in_flight: u64,
-    waiting: u64,
-}
-
-impl RawFigures {
-    /// Adds the figures of another node.
-    pub fn add(&mut self, other: &RawFigures) {
-        self.second.add(&other.second);
-        self.minute.add(&other.minute);
-        self.previous.add(&other.previous);
-        self.borrowed += other.borrowed;
-        self.in_flight += other.in_flight;
-        self.waiting += other.waiting;
-    }
-
-    fn without(&self, part: &RawFigures) -> RawFigures {
-        RawFigures {
-            second: self.second.without(&part.second),
-            minute: self.minute.without(&part.minute),
-            previous: self.previous.without(&part.previous),
-            borrowed: self.borrowed.saturating_sub(part.borrowed),
-            in_flight: self.in_flight.saturating_sub(part.in_flight),
-            waiting: self.waiting.saturating_sub(part.waiting),
-        }
-    }
-
-    /// The figures as people and dashboards read them.
-    pub fn snapshot(&self, settings: &NodeSettings) -> NodeSnapshot {
-        let secs = settings.second_interval.as_secs_f64();
-        let RawFigures {
-            second,
-            minute,
-            previous,
-            ..
-        } = self;
-        NodeSnapshot {
-            pass_qps: (second.pass + self.borrowed) as f64 / secs,
-            block_qps: second.block as f64 / secs,
-            success_qps: second.success as f64 / secs,
-            exception_qps: second.exception as f64 / secs,
-            cancelled_qps: second.cancelled as f64 / secs,
-            avg_rt: second
-                .rt_ns
-                .checked_div(second.success)
-                .map_or(Duration::ZERO, Duration::from_nanos),
-            min_rt: second.rt_min_ns.map_or(settings.rt_seed, |ns| {
-                Duration::from_nanos(ns).min(settings.rt_seed)
-            }),
-            max_concurrency: second.concurrency_max,
-            total_pass: minute.pass + minute.occupied_pass,
-            total_block: minute.block,
-            total_success: minute.success,
-            total_exception: minute.exception,
-            total_occupied_pass: minute.occupied_pass,
-            total_cancelled: minute.cancelled,
-            previous_pass: previous.pass + previous.occupied_pass,
-            previous_block: previous.block,
-            in_flight: self.in_flight,
-            waiting: self.waiting,
-        }
-    }
-}
-
-/// What a node shows at one moment. Counts are in weights.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NodeSnapshot {
-    /// Passes per second over the second view, borrowed ones included as soon
-    /// as their window has begun.
-    pub pass_qps: f64,
-    /// Refusals per second over the second view.
-    pub block_qps: f64,
-    /// Calls ended per second over the second view, failed ones included.
-    pub success_qps: f64,
-    /// Calls failed per second over the second view.
-    pub exception_qps: f64,
-    /// Calls given up per second over the second view.
-    pub cancelled_qps: f64,
-    /// Mean response time over the second view: sum of times by sum of weights
-    /// ended; zero if none ended.
-    pub avg_rt: Duration,
-    /// Least response time over the second view; the engine's largest one if
-    /// none was measured.
-    pub min_rt: Duration,
-    /// The most calls in flight that a call of the second view has met, itself
-    /// included.
-    pub max_concurrency: u64,
-    /// Passes of the last 60 seconds.
-    pub total_pass: u64,
-    /// Refusals of the last 60 seconds.
-    pub total_block: u64,
-    /// Calls ended in the last 60 seconds.
-    pub total_success: u64,
-    /// Calls failed in the last 60 seconds.
-    pub total_exception: u64,
-    /// Of the passes of the last 60 seconds, those admitted on loan.
-    pub total_occupied_pass: u64,
-    /// Calls given up in the last 60 seconds.
-    pub total_cancelled: u64,
-    /// Passes of the calendar second before this one.
-    pub previous_pass: u64,
-    /// Refusals of the calendar second before this one.
-    pub previous_block: u64,
-    /// Calls in flight, those that wait included.
-    pub in_flight: u64,
-    /// Passes borrowed from windows that have not begun.
-    pub waiting: u64,
-}
-
-impl NodeSnapshot {
-    /// Calls of the last 60 seconds, passed or refused.
-    pub fn total_request(&self) -> u64 {
-        self.total_pass + self.total_block
-    }
-}
-
-fn greatest_common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 {
-        a
-    } else {
-        greatest_common_divisor(b, a % b)
-    }
 }

@@ -1,0 +1,190 @@
+//! What a node shows: sums over windows, and the figures made of them.
+
+use std::time::Duration;
+
+use crate::leap_array::Window;
+use crate::metric::{MetricBucket, MetricEvent};
+
+use super::NodeSettings;
+
+/// Sums over some windows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Figures {
+    pub(super) pass: u64,
+    pub(super) block: u64,
+    pub(super) success: u64,
+    pub(super) exception: u64,
+    pub(super) rt_ns: u64,
+    pub(super) occupied_pass: u64,
+    pub(super) cancelled: u64,
+    pub(super) rt_min_ns: Option<u64>,
+    pub(super) concurrency_max: u64,
+}
+
+impl Figures {
+    /// The figures of one window.
+    pub(super) fn of(window: &Window<'_, MetricBucket>) -> Self {
+        Figures {
+            pass: window.get(MetricEvent::Pass),
+            block: window.get(MetricEvent::Block),
+            success: window.get(MetricEvent::Success),
+            exception: window.get(MetricEvent::Exception),
+            rt_ns: window.get(MetricEvent::ResponseTime),
+            occupied_pass: window.get(MetricEvent::OccupiedPass),
+            cancelled: window.get(MetricEvent::Cancelled),
+            rt_min_ns: window.bucket().rt_min_ns(window.lap()),
+            concurrency_max: window.bucket().concurrency_max(window.lap()),
+        }
+    }
+
+    pub(super) fn add(&mut self, other: &Figures) {
+        self.pass += other.pass;
+        self.block += other.block;
+        self.success += other.success;
+        self.exception += other.exception;
+        self.rt_ns = self.rt_ns.saturating_add(other.rt_ns);
+        self.occupied_pass += other.occupied_pass;
+        self.cancelled += other.cancelled;
+        self.rt_min_ns = least(self.rt_min_ns, other.rt_min_ns);
+        self.concurrency_max = self.concurrency_max.max(other.concurrency_max);
+    }
+
+    fn without(&self, part: &Figures) -> Figures {
+        Figures {
+            pass: self.pass.saturating_sub(part.pass),
+            block: self.block.saturating_sub(part.block),
+            success: self.success.saturating_sub(part.success),
+            exception: self.exception.saturating_sub(part.exception),
+            rt_ns: self.rt_ns.saturating_sub(part.rt_ns),
+            occupied_pass: self.occupied_pass.saturating_sub(part.occupied_pass),
+            cancelled: self.cancelled.saturating_sub(part.cancelled),
+            ..*self
+        }
+    }
+}
+
+pub(super) fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    [a, b].into_iter().flatten().min()
+}
+
+/// The sums of one node, or of several: what a [`NodeSnapshot`] is made of.
+#[derive(Clone, Debug, Default)]
+pub struct RawFigures {
+    pub(super) second: Figures,
+    pub(super) borrowed: u64,
+    pub(super) minute: Figures,
+    pub(super) previous: Figures,
+    pub(super) in_flight: u64,
+    pub(super) waiting: u64,
+}
+
+impl RawFigures {
+    /// Adds the figures of another node.
+    pub fn add(&mut self, other: &RawFigures) {
+        self.second.add(&other.second);
+        self.minute.add(&other.minute);
+        self.previous.add(&other.previous);
+        self.borrowed += other.borrowed;
+        self.in_flight += other.in_flight;
+        self.waiting += other.waiting;
+    }
+
+    pub(super) fn without(&self, part: &RawFigures) -> RawFigures {
+        RawFigures {
+            second: self.second.without(&part.second),
+            minute: self.minute.without(&part.minute),
+            previous: self.previous.without(&part.previous),
+            borrowed: self.borrowed.saturating_sub(part.borrowed),
+            in_flight: self.in_flight.saturating_sub(part.in_flight),
+            waiting: self.waiting.saturating_sub(part.waiting),
+        }
+    }
+
+    /// The figures as people and dashboards read them.
+    pub fn snapshot(&self, settings: &NodeSettings) -> NodeSnapshot {
+        let secs = settings.second_interval.as_secs_f64();
+        let RawFigures {
+            second,
+            minute,
+            previous,
+            ..
+        } = self;
+        NodeSnapshot {
+            pass_qps: (second.pass + self.borrowed) as f64 / secs,
+            block_qps: second.block as f64 / secs,
+            success_qps: second.success as f64 / secs,
+            exception_qps: second.exception as f64 / secs,
+            cancelled_qps: second.cancelled as f64 / secs,
+            avg_rt: second
+                .rt_ns
+                .checked_div(second.success)
+                .map_or(Duration::ZERO, Duration::from_nanos),
+            min_rt: second.rt_min_ns.map_or(settings.rt_seed, |ns| {
+                Duration::from_nanos(ns).min(settings.rt_seed)
+            }),
+            max_concurrency: second.concurrency_max,
+            total_pass: minute.pass + minute.occupied_pass,
+            total_block: minute.block,
+            total_success: minute.success,
+            total_exception: minute.exception,
+            total_occupied_pass: minute.occupied_pass,
+            total_cancelled: minute.cancelled,
+            previous_pass: previous.pass + previous.occupied_pass,
+            previous_block: previous.block,
+            in_flight: self.in_flight,
+            waiting: self.waiting,
+        }
+    }
+}
+
+/// What a node shows at one moment. Counts are in weights.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeSnapshot {
+    /// Passes per second over the second view, borrowed ones included as soon
+    /// as their window has begun.
+    pub pass_qps: f64,
+    /// Refusals per second over the second view.
+    pub block_qps: f64,
+    /// Calls ended per second over the second view, failed ones included.
+    pub success_qps: f64,
+    /// Calls failed per second over the second view.
+    pub exception_qps: f64,
+    /// Calls given up per second over the second view.
+    pub cancelled_qps: f64,
+    /// Mean response time over the second view: sum of times by sum of weights
+    /// ended; zero if none ended.
+    pub avg_rt: Duration,
+    /// Least response time over the second view; the engine's largest one if
+    /// none was measured.
+    pub min_rt: Duration,
+    /// The most calls in flight that a call of the second view has met, itself
+    /// included.
+    pub max_concurrency: u64,
+    /// Passes of the last 60 seconds.
+    pub total_pass: u64,
+    /// Refusals of the last 60 seconds.
+    pub total_block: u64,
+    /// Calls ended in the last 60 seconds.
+    pub total_success: u64,
+    /// Calls failed in the last 60 seconds.
+    pub total_exception: u64,
+    /// Of the passes of the last 60 seconds, those admitted on loan.
+    pub total_occupied_pass: u64,
+    /// Calls given up in the last 60 seconds.
+    pub total_cancelled: u64,
+    /// Passes of the calendar second before this one.
+    pub previous_pass: u64,
+    /// Refusals of the calendar second before this one.
+    pub previous_block: u64,
+    /// Calls in flight, those that wait included.
+    pub in_flight: u64,
+    /// Passes borrowed from windows that have not begun.
+    pub waiting: u64,
+}
+
+impl NodeSnapshot {
+    /// Calls of the last 60 seconds, passed or refused.
+    pub fn total_request(&self) -> u64 {
+        self.total_pass + self.total_block
+    }
+}
