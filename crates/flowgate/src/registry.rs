@@ -115,9 +115,11 @@ impl Registry {
         let (flow, degrade) = (&plan.rules.flow, &plan.rules.degrade);
         let flow = flow.matching(name).into_iter();
         let degrade = degrade.matching(name).into_iter();
-        flow.map(|entry| entry.rule().resource == name)
-            .chain(degrade.map(|entry| entry.rule().resource == name))
-            .any(|is_named| is_named)
+        plan.related.contains(name)
+            || flow
+                .map(|entry| entry.rule().resource == name)
+                .chain(degrade.map(|entry| entry.rule().resource == name))
+                .any(|is_named| is_named)
     }
 
     fn overflow_for(&self, name: &str) -> Arc<ResourceInner> {
