@@ -138,10 +138,8 @@ impl ChainPlan {
             .iter()
             .filter(|custom| custom.position == position);
         slots.extend(here.map(|custom| -> Arc<dyn Slot> {
-            Arc::new(Guarded {
-                inner: Arc::clone(&custom.slot),
-                faults: Arc::clone(&self.faults),
-            })
+            let slot = Arc::clone(&custom.slot);
+            Arc::new(Guarded::new(slot, Arc::clone(&self.faults)))
         }));
     }
 
