@@ -226,6 +226,7 @@ impl EngineBuilder {
         let faults = Arc::new(self.faults);
         let plan = ChainPlan {
             rules: RuleSet::default(),
+            related: Default::default(),
             settings: settings.clone(),
             custom: Arc::clone(&custom),
             faults: Arc::clone(&faults),

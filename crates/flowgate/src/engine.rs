@@ -350,6 +350,7 @@ impl Shared {
 
     fn plan_of(&self, rules: RuleSet, registry: &Arc<Registry>) -> ChainPlan {
         ChainPlan {
+            related: flowgate_slots::related_to(&rules),
             rules,
             settings: self.settings.clone(),
             custom: Arc::clone(&self.custom),

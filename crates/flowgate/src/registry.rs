@@ -63,23 +63,26 @@ impl Registry {
 
     /// The resource `name`, made if it is new: a handle, which may be kept.
     #[inline]
-    pub(crate) fn resource(&self, name: &str) -> Resource {
+    pub(crate) fn resource(self: &Arc<Self>, name: &str) -> Resource {
         let inner = match self.by_name.pin().get(name) {
             Some(found) => Arc::clone(found),
             None => self.make(name).unwrap_or_else(|| self.overflowing(name)),
         };
-        Resource { inner }
+        let registry = Arc::clone(self);
+        Resource {
+            inner,
+            _registry: registry,
+        }
     }
 
     /// The same for one call. Beyond the limit, and where no pattern could
     /// match, all names share one resource.
     #[inline]
-    pub(crate) fn for_call(&self, name: &str) -> Resource {
-        let inner = match self.by_name.pin().get(name) {
+    pub(crate) fn for_call(&self, name: &str) -> Arc<ResourceInner> {
+        match self.by_name.pin().get(name) {
             Some(found) => Arc::clone(found),
             None => self.make(name).unwrap_or_else(|| self.overflow_for(name)),
-        };
-        Resource { inner }
+        }
     }
 
     /// The resource `name` with statistics of its own; `None` if it has none
@@ -115,9 +118,11 @@ impl Registry {
         let (flow, degrade) = (&plan.rules.flow, &plan.rules.degrade);
         let flow = flow.matching(name).into_iter();
         let degrade = degrade.matching(name).into_iter();
-        flow.map(|entry| entry.rule().resource == name)
-            .chain(degrade.map(|entry| entry.rule().resource == name))
-            .any(|is_named| is_named)
+        plan.related.contains(name)
+            || flow
+                .map(|entry| entry.rule().resource == name)
+                .chain(degrade.map(|entry| entry.rule().resource == name))
+                .any(|is_named| is_named)
     }
 
     fn overflow_for(&self, name: &str) -> Arc<ResourceInner> {

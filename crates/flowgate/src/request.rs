@@ -7,7 +7,7 @@ use flowgate_slots::CONTEXT_DEFAULT;
 
 use crate::entry::Entry;
 use crate::pending::Pending;
-use crate::resource::{Admitted, Resource, ResourceInner, ResourceRef};
+use crate::resource::{Admitted, ResourceInner, ResourceRef};
 
 /// A call in the making.
 ///
@@ -60,9 +60,9 @@ impl<'a, 'r> Request<'a, 'r> {
         }
     }
 
-    pub(crate) fn owned(resource: Resource) -> Self {
+    pub(crate) fn owned(resource: Arc<ResourceInner>) -> Self {
         Request {
-            resource: ResourceRef::Held(resource.inner),
+            resource: ResourceRef::Held(resource),
             spec: Spec::default(),
         }
     }

@@ -25,6 +25,9 @@ use crate::request::{Request, Spec, Wait};
 #[derive(Clone)]
 pub struct Resource {
     pub(crate) inner: Arc<ResourceInner>,
+    /// Rules that relate to other resources find them there, also when the
+    /// engine is gone.
+    pub(crate) _registry: Arc<Registry>,
 }
 
 pub(crate) struct ResourceInner {

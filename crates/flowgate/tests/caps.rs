@@ -197,3 +197,18 @@ fn an_engine_without_limits_reached_counts_no_overflow() {
     let stats = engine.stats();
     assert_eq!((stats.resources, stats.overflowed_resources), (1_000, 0));
 }
+
+#[test]
+fn a_resource_that_a_rule_relates_to_is_counted_apart_beyond_the_limit() {
+    let (engine, _time) = built(Engine::builder().resources_max(1));
+    engine.entry("a").unwrap().exit();
+    let read = engine.resource("read");
+    let rules = r#"[{"resource": "write", "count": 2, "strategy": 1, "refResource": "read"}]"#;
+    engine.load_json("flow", rules).unwrap();
+    assert_eq!(passed(&engine.resource("write"), 5), 5);
+    // By a handle from before the rule, and by name.
+    read.entry().unwrap().exit();
+    engine.entry("read").unwrap().exit();
+    assert_eq!(passed(&engine.resource("write"), 5), 0);
+    assert_eq!(engine.node("read").unwrap().total_pass, 2);
+}

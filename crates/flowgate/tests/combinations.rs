@@ -73,3 +73,13 @@ fn a_warm_up_rule_counts_what_was_borrowed_before_it_leaves_a_refusal_to_a_later
     assert_eq!(block.rule().as_str(), "flow/r#1");
     assert_eq!(block.observed(), 8.0);
 }
+
+#[test]
+fn rules_hold_on_handles_that_outlive_their_engine() {
+    let (engine, _) =
+        flow(r#"[{"resource": "write", "count": 2, "strategy": 1, "refResource": "read"}]"#);
+    let (read, write) = (engine.resource("read"), engine.resource("write"));
+    drop(engine);
+    assert_eq!(passed(&read, 2), 2);
+    assert_eq!(passed(&write, 1), 0);
+}

@@ -373,3 +373,21 @@ fn a_wait_of_a_slot_and_a_wait_of_a_rule_are_one_wait() {
         .collect();
     assert_eq!(waits, [ms(250), ms(250), ms(250), ms(300), ms(400)]);
 }
+
+#[test]
+fn a_slot_that_cannot_even_say_its_name_does_no_harm() {
+    struct Nameless;
+    impl Slot for Nameless {
+        fn name(&self) -> &'static str {
+            panic!("no name")
+        }
+        fn check(&self, _: &mut Call<'_>) -> Result<Verdict, SlotError> {
+            Err(SlotError::new("no check"))
+        }
+    }
+    let builder = Engine::builder().slot(Position::First, Nameless);
+    let (engine, _time) = built(builder);
+    engine.entry("orders").unwrap().exit();
+    assert_eq!(engine.node("orders").unwrap().in_flight, 0);
+    assert!(engine.stats().slot_faults > 0);
+}

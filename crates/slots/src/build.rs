@@ -1,5 +1,6 @@
 //! How the chain of one resource is made from the rules in force.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use flowgate_core::Node;
@@ -57,6 +58,8 @@ pub struct NamedCallers {
 pub struct ChainPlan {
     /// The rules in force.
     pub rules: RuleSet,
+    /// What [`related_to`] finds in them.
+    pub related: HashSet<Arc<str>>,
     /// Engine-wide figures.
     pub settings: Settings,
     /// Slots of the service's own; all resources have them.
@@ -65,6 +68,16 @@ pub struct ChainPlan {
     pub faults: Arc<FaultCounter>,
     /// Where rules find other resources.
     pub registry: Arc<dyn Registry>,
+}
+
+/// The resources that RELATE rules look at: they must have statistics of their
+/// own, as much as those that rules limit.
+pub fn related_to(rules: &RuleSet) -> HashSet<Arc<str>> {
+    let entries = rules.flow.entries().iter().map(|entry| entry.rule());
+    entries
+        .filter(|rule| rule.strategy == Strategy::Relate)
+        .filter_map(|rule| rule.ref_resource.as_deref().map(Arc::from))
+        .collect()
 }
 
 impl ChainPlan {
@@ -125,10 +138,8 @@ impl ChainPlan {
             .iter()
             .filter(|custom| custom.position == position);
         slots.extend(here.map(|custom| -> Arc<dyn Slot> {
-            Arc::new(Guarded {
-                inner: Arc::clone(&custom.slot),
-                faults: Arc::clone(&self.faults),
-            })
+            let slot = Arc::clone(&custom.slot);
+            Arc::new(Guarded::new(slot, Arc::clone(&self.faults)))
         }));
     }
 

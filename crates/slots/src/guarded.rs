@@ -76,11 +76,21 @@ impl fmt::Debug for FaultCounter {
 
 /// A custom slot in the chain.
 pub(crate) struct Guarded {
-    pub(crate) inner: Arc<dyn Slot>,
-    pub(crate) faults: Arc<FaultCounter>,
+    inner: Arc<dyn Slot>,
+    name: &'static str,
+    faults: Arc<FaultCounter>,
 }
 
 impl Guarded {
+    pub(crate) fn new(inner: Arc<dyn Slot>, faults: Arc<FaultCounter>) -> Self {
+        let name = catch_unwind(AssertUnwindSafe(|| inner.name())).unwrap_or("(no name)");
+        Guarded {
+            inner,
+            name,
+            faults,
+        }
+    }
+
     fn shielded<T>(&self, run: impl FnOnce() -> T) -> Result<T, SlotError> {
         catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
             let text = panic
@@ -88,7 +98,7 @@ impl Guarded {
                 .copied()
                 .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
             let fault = SlotError::new(format!("panicked: {}", text.unwrap_or("(no message)")));
-            self.faults.report(self.inner.name(), &fault);
+            self.faults.report(self.name, &fault);
             fault
         })
     }
@@ -96,13 +106,13 @@ impl Guarded {
 
 impl Slot for Guarded {
     fn name(&self) -> &'static str {
-        self.inner.name()
+        self.name
     }
 
     fn check(&self, call: &mut Call<'_>) -> Result<Verdict, SlotError> {
         match self.shielded(|| self.inner.check(call)) {
             Ok(Err(fault)) => {
-                self.faults.report(self.inner.name(), &fault);
+                self.faults.report(self.name, &fault);
                 Err(fault)
             }
             Ok(verdict) => verdict,

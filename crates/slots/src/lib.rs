@@ -21,7 +21,9 @@ mod guarded;
 mod slot;
 mod statistic;
 
-pub use build::{CONTEXT_DEFAULT, ChainPlan, CustomSlot, NamedCallers, Position, Registry};
+pub use build::{
+    CONTEXT_DEFAULT, ChainPlan, CustomSlot, NamedCallers, Position, Registry, related_to,
+};
 pub use chain::SlotChain;
 pub use degrade::DegradeSlot;
 pub use flow::FlowSlot;

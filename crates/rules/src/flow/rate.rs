@@ -104,8 +104,9 @@ fn fraction(count: f64) -> (u128, u128) {
         return (u128::from(u64::MAX), 1);
     }
     let decimals = &decimals[..decimals.len().min(30)];
-    let numerator = format!("{whole}{decimals}").parse().unwrap_or(u128::MAX);
-    (numerator, 10u128.pow(decimals.len() as u32))
+    let numerator: u128 = format!("{whole}{decimals}").parse().unwrap_or(u128::MAX);
+    // The tiniest rates still let their first call pass.
+    (numerator.max(1), 10u128.pow(decimals.len() as u32))
 }
 
 #[cfg(test)]
@@ -136,6 +137,15 @@ mod tests {
                 "{weight} at {count}"
             );
         }
+    }
+
+    #[test]
+    fn a_rate_is_zero_only_if_nothing_was_allowed() {
+        for count in [1e-30, 1e-31, 1e-300, f64::MIN_POSITIVE] {
+            assert!(!Rate::new(count).is_zero(), "{count}");
+            assert_eq!(Rate::new(count).limit_in(Duration::from_secs(1)), 0);
+        }
+        assert!(Rate::new(0.0).is_zero());
     }
 
     #[test]

@@ -138,7 +138,8 @@ impl WarmUp {
         if !cools {
             return tokens.min(self.max);
         }
-        let grown = tokens as f64 + elapsed_sec as f64 * self.count;
+        let elapsed_ms = elapsed_sec.saturating_mul(1_000);
+        let grown = tokens as f64 + elapsed_ms as f64 * self.count / 1e3;
         (grown as u64).min(self.max)
     }
 }
@@ -192,6 +193,13 @@ mod tests {
             warm_up.allowed(Timestamp::from_millis(second * 1_000), || 1_000_000_000)
         });
         assert_eq!(warm, 1e9);
+    }
+
+    #[test]
+    fn tokens_grow_by_whole_milliseconds_as_in_the_reference() {
+        // As doubles, 55,000 × 1204.6 ÷ 1000 is a little below 66,253.
+        let warm_up = WarmUp::new(1204.6, 120, 3);
+        assert_eq!(warm_up.cooled(713, 55, 0), 713 + 66_252);
     }
 
     #[test]
