@@ -7,7 +7,7 @@
 //! written once.
 //!
 //! Counters are shared by all threads as long as these hardly meet; where they
-//! do, reports are spread over a ring per processor ([`counters`]).
+//! do, reports are spread over a ring per processor.
 //!
 //! A node outlives the rules: a rule that is raised or lowered in mid-window
 //! sees what has already passed.
