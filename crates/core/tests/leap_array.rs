@@ -367,7 +367,7 @@ fn a_refusal_by_a_ring_of_a_day_of_seconds_is_found_in_one_pass() {
 fn asking_takes_nothing_and_answers_as_reserving_would() {
     let ring = passes(2);
     let (span, borrowed) = (Span::new(1, 2), Borrowed::new(2));
-    let ask = |time, n| ring.probe(ms(time), n, span, 4, Some(&borrowed));
+    let ask = |time, n| ring.probe(ms(time), n, span, 4, Some(&borrowed), None);
     kept(ask(50, 4));
     assert_eq!(ring.passes_in(ms(50), span, Some(&borrowed)), 0);
     let (_, wait) = ring

@@ -183,7 +183,7 @@ fn run(shape: Shape, steps: Vec<Step>) -> Result<(), TestCaseError> {
             Step::Reserve { weight, limit } => {
                 let present = naive.roll();
                 let expected = naive.fits_at(naive.charged(), weight, limit);
-                let asked = ring.probe(now(&naive), weight, span, limit, Some(&borrowed));
+                let asked = ring.probe(now(&naive), weight, span, limit, Some(&borrowed), None);
                 let got = ring.reserve(now(&naive), weight, span, limit, Some(&borrowed));
                 prop_assert_eq!(asked.is_ok(), expected);
                 prop_assert_eq!(got.is_ok(), expected);

@@ -148,7 +148,9 @@ impl FlowSlot {
             let limit = check.state.limit();
             let full = match full.exceeds(call.weight, limit) {
                 true => *full,
-                false => node.probe(call.now, call.weight, limit).err()?,
+                false => node
+                    .probe(call.now, call.weight, limit, Hold::Nothing)
+                    .err()?,
             };
             let lends = call.prioritized
                 && check.may_borrow()
@@ -312,23 +314,21 @@ impl FlowSlot {
             (Hold::Passed(taken), _) => {
                 // Taken with the least static limit; only a limit that moves
                 // can still be exceeded.
-                if taken.sum() <= own {
-                    return None;
-                }
-                // What it holds itself is in the sum already.
-                let retry_after = node
-                    .probe(call.now, 0, own)
-                    .err()
-                    .and_then(|f| f.retry_after);
-                let full = Full {
-                    sum: taken.sum() - u64::from(weight),
-                    retry_after,
+                let probe = || node.probe(call.now, weight, own, Hold::Passed(taken));
+                let full = match taken.sum() <= own {
+                    true if !node.lends_ahead(call.now) => return None,
+                    true => probe().err()?,
+                    // Even if others have left since.
+                    false => Full {
+                        sum: taken.sum() - u64::from(weight),
+                        retry_after: probe().err().and_then(|full| full.retry_after),
+                    },
                 };
                 return Some(check.refuse_rate(allowed, own, weight, full));
             }
             (Hold::Loaned(_), _) if !check.state.warms_up() => return None,
-            (Hold::Loaned(_), _) => {
-                let full = node.probe(call.now, weight, own).err()?;
+            (hold @ Hold::Loaned(_), _) => {
+                let full = node.probe(call.now, weight, own, hold).err()?;
                 return Some(check.refuse_rate(allowed, own, weight, full));
             }
             (Hold::Nothing, Some(Doom { culprit, full })) => {
@@ -433,12 +433,11 @@ fn line_up(index: usize, check: &FlowCheck, node: &Node, call: &mut Call<'_>) ->
 fn look(check: &FlowCheck, node: &Node, call: &Call<'_>) -> Option<Block> {
     let allowed = check.state.allowed(call.now, node);
     let limit = check.state.limit_at(allowed);
-    let own = match call.holds.pass(Place::Resource) {
-        Hold::Passed(taken) if is_own_resource(node, call) => taken.amount(),
-        _ => 0,
+    let own = match is_own_resource(node, call) {
+        true => call.holds.pass(Place::Resource),
+        false => Hold::Nothing,
     };
-    let mut full = node.probe(call.now, call.weight - own, limit).err()?;
-    full.sum = full.sum.saturating_sub(u64::from(own));
+    let full = node.probe(call.now, call.weight, limit, own).err()?;
     Some(check.refuse_rate(allowed, limit, call.weight, full))
 }
 
@@ -470,7 +469,7 @@ impl FlowCheck {
     fn refuses_cold(&self, node: &Node, own: u64, full: &Full, call: &Call<'_>) -> Option<Full> {
         match self.state.warms_up() {
             true if full.exceeds(call.weight, own) => Some(*full),
-            true => node.probe(call.now, call.weight, own).err(),
+            true => node.probe(call.now, call.weight, own, Hold::Nothing).err(),
             false => None,
         }
     }

@@ -258,6 +258,10 @@ impl Loan {
         self.window
     }
 
+    pub(super) fn amount(&self) -> u64 {
+        u64::from(self.amount)
+    }
+
     pub(crate) fn counted_in(mut self, number: u64) -> Self {
         self.counted_in = Some(number);
         self
@@ -313,6 +317,12 @@ impl<B: Passes> LeapArray<B> {
             }
             borrowed.firm.take_out(window, amount);
         }
+    }
+
+    /// Whether a window after the present one was ever borrowed from.
+    #[inline]
+    pub(crate) fn lends_ahead(&self, now: Timestamp, span: Span, borrowed: &Borrowed) -> bool {
+        borrowed.windows_ahead_of(span.window(self.current(now).number)) > 0
     }
 
     /// Whether [`LeapArray::borrow`] would find a window; takes nothing.

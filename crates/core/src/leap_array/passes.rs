@@ -35,7 +35,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
 use super::cell::{Lap, renew_word};
-use super::{Borrowed, Bucket, LeapArray, Renewal, SAMPLE_COUNT_MAX, Window};
+use super::{Borrowed, Bucket, LeapArray, Loan, Renewal, SAMPLE_COUNT_MAX, Window};
 
 const PASS_BITS: u32 = 34;
 const EPOCH_BITS: u32 = 17;
@@ -250,6 +250,8 @@ pub(super) struct Seen<'a> {
     pub(super) word: u64,
     /// Passes in the span, those borrowed for windows that have begun included.
     pub(super) sum: u64,
+    /// What the asking call has borrowed itself, and asks for once only.
+    own: Option<Loan>,
 }
 
 impl<B: Passes> Window<'_, B> {
@@ -322,7 +324,8 @@ impl<B: Passes> LeapArray<B> {
         self.left_in(span, head, 0) + begun
     }
 
-    /// Whether `n` more passes would fit the span now; takes nothing.
+    /// Whether `n` more passes would fit the span now, for a call that has
+    /// borrowed `own` by now; takes nothing.
     ///
     /// # Errors
     ///
@@ -334,6 +337,7 @@ impl<B: Passes> LeapArray<B> {
         span: Span,
         limit: u64,
         borrowed: Option<&Borrowed>,
+        own: Option<Loan>,
     ) -> Result<(), Full> {
         let amount = u64::from(n);
         let present = self.current(now);
@@ -342,6 +346,7 @@ impl<B: Passes> LeapArray<B> {
             number: present.number,
             word: 0,
             sum: self.passes_in(now, span, borrowed),
+            own,
         };
         match self.no_room(span, borrowed, &seen, amount, limit) {
             None => Ok(()),
@@ -403,6 +408,7 @@ impl<B: Passes> LeapArray<B> {
             number,
             word,
             sum,
+            own: None,
         })
     }
 
@@ -449,10 +455,14 @@ impl<B: Passes> LeapArray<B> {
         }
         let b = borrowed?;
         // Windows after the last one borrowed from hold less than it.
-        let last = b.windows_ahead_of(span.window(seen.number));
+        let present = span.window(seen.number);
+        let last = b.windows_ahead_of(present);
         (1..=last.min(span.windows() - 1))
             .map(|ahead| {
-                self.left_in(span, seen.number, ahead) + b.due_by(span, seen.number, ahead)
+                let own = seen.own.filter(|own| own.window() <= present + ahead);
+                let due = b.due_by(span, seen.number, ahead);
+                let due = due.saturating_sub(own.map_or(0, |own| own.amount()));
+                self.left_in(span, seen.number, ahead) + due
             })
             .find(|sum| sum + amount > limit)
     }
@@ -470,7 +480,7 @@ impl<B: Passes> LeapArray<B> {
         limit: u64,
     ) -> Option<Duration> {
         let most = limit.checked_sub(amount)?;
-        let ahead = self.room_ahead(span, borrowed, seen.number, most);
+        let ahead = self.room_ahead(span, borrowed, seen, most);
         Some(self.until(now, span, span.window(seen.number) + ahead))
     }
 
@@ -481,10 +491,21 @@ impl<B: Passes> LeapArray<B> {
     /// back to the present one. The answer is one after the first that holds
     /// too much: what a span far ahead holds was borrowed, and the spans before
     /// it down to `windows` ahead hold that too.
-    fn room_ahead(&self, span: Span, borrowed: Option<&Borrowed>, number: u64, most: u64) -> u64 {
+    fn room_ahead(
+        &self,
+        span: Span,
+        borrowed: Option<&Borrowed>,
+        seen: &Seen<'_>,
+        most: u64,
+    ) -> u64 {
+        let number = seen.number;
         let present = span.window(number);
+        let own_in = |window| match seen.own {
+            Some(own) if own.window() == window => own.amount(),
+            _ => 0,
+        };
         let loaned = |window| match borrowed {
-            Some(b) if window > present => b.amount_to_come(window),
+            Some(b) if window > present => b.amount_to_come(window).saturating_sub(own_in(window)),
             Some(b) => b.amount(window),
             None => 0,
         };

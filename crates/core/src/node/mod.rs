@@ -132,19 +132,33 @@ impl Node {
         )
     }
 
-    /// Whether [`Node::reserve`] would find room; takes nothing.
+    /// Whether [`Node::reserve`] would find room for a call that holds `own` here
+    /// by now: what it has taken, it does not ask for again. Takes nothing, and
+    /// says what others have passed.
     ///
     /// # Errors
     ///
     /// [`Full`] as there.
-    pub fn probe(&self, now: Timestamp, weight: u32, limit: u64) -> Result<(), Full> {
-        self.ring().probe(
-            now,
-            weight,
-            self.settings.second,
-            limit,
-            Some(&self.borrowed),
-        )
+    pub fn probe(&self, now: Timestamp, weight: u32, limit: u64, own: Hold) -> Result<(), Full> {
+        let (taken, loan) = match own {
+            Hold::Nothing => (0, None),
+            Hold::Passed(taken) => (taken.amount(), None),
+            Hold::Loaned(loan) => (0, Some(loan)),
+        };
+        let (span, borrowed) = (self.settings.second, Some(&self.borrowed));
+        let more = weight.saturating_sub(taken);
+        let probed = self.ring().probe(now, more, span, limit, borrowed, loan);
+        probed.map_err(|full| Full {
+            sum: full.sum.saturating_sub(u64::from(taken)),
+            ..full
+        })
+    }
+
+    /// Whether passes of windows to come are on loan.
+    #[inline]
+    pub fn lends_ahead(&self, now: Timestamp) -> bool {
+        self.ring()
+            .lends_ahead(now, self.settings.second, &self.borrowed)
     }
 
     /// Borrows `weight` passes from the first window to come that has room.
