@@ -300,10 +300,7 @@ impl<B: Passes> LeapArray<B> {
             let Some(seen) = self.look(now, span, borrowed) else {
                 continue;
             };
-            if let Some(sum) = self.no_room(span, borrowed, &seen, amount, limit) {
-                let retry_after = self.retry_after(now, span, borrowed, &seen, amount, limit);
-                return Err(Full { sum, retry_after });
-            }
+            self.room(now, span, borrowed, &seen, amount, limit)?;
             if self.swap_word(&seen, seen.word + amount) {
                 return Ok(Taken {
                     number: seen.number,
@@ -348,13 +345,7 @@ impl<B: Passes> LeapArray<B> {
             sum: self.passes_in(now, span, borrowed),
             own,
         };
-        match self.no_room(span, borrowed, &seen, amount, limit) {
-            None => Ok(()),
-            Some(sum) => {
-                let retry_after = self.retry_after(now, span, borrowed, &seen, amount, limit);
-                Err(Full { sum, retry_after })
-            }
-        }
+        self.room(now, span, borrowed, &seen, amount, limit)
     }
 
     /// Gives back what was taken, if its window is still in the ring.
@@ -436,6 +427,26 @@ impl<B: Passes> LeapArray<B> {
             .filter_map(|number| self.existing(number))
             .map(|window| window.bucket().passes().get(window.lap()))
             .sum()
+    }
+
+    /// Whether there is room for `amount` more passes.
+    #[inline]
+    fn room(
+        &self,
+        now: Timestamp,
+        span: Span,
+        borrowed: Option<&Borrowed>,
+        seen: &Seen<'_>,
+        amount: u64,
+        limit: u64,
+    ) -> Result<(), Full> {
+        match self.no_room(span, borrowed, seen, amount, limit) {
+            None => Ok(()),
+            Some(sum) => {
+                let retry_after = self.retry_after(now, span, borrowed, seen, amount, limit);
+                Err(Full { sum, retry_after })
+            }
+        }
     }
 
     /// The sum that leaves no room for `amount` more passes now: that of the
