@@ -395,8 +395,6 @@ impl FlowSlot {
         };
         call.holds.set_pass(place, Hold::Loaned(loan));
         call.holds.wait_for(call.slot, rule as u32, wait);
-        // For `too_early`; there is nothing in it to give back.
-        call.leave_ticket(rule as u32, [(call.now + wait).as_nanos(), 0, 0]);
         true
     }
 }
