@@ -303,6 +303,7 @@ impl ResourceInner {
             origin: spec.origin,
             context: spec.context,
             args: spec.args,
+            attachments: spec.attachments,
             nodes: stay.nodes(&self.node),
             holds: Holds::default(),
             slot: 0,
