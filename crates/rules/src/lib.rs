@@ -36,6 +36,7 @@ pub mod document;
 pub mod field;
 pub mod flow;
 mod kind;
+pub mod param_flow;
 mod set;
 mod settings;
 mod table;
