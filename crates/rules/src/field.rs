@@ -39,6 +39,8 @@ pub enum FieldKind {
     Flag,
     /// One of a few modes, by number (as Sentinel) or by name.
     Mode(&'static [Choice]),
+    /// A list of objects with these fields.
+    Objects(&'static [FieldSpec]),
 }
 
 /// One mode of a field of [`FieldKind::Mode`]. Its number is its index.
@@ -61,7 +63,7 @@ pub trait Mode: Copy + 'static {
 }
 
 /// A field name of sentinel-golang's rules that Sentinel's own do not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spelling {
     /// The name in sentinel-golang.
     pub theirs: &'static str,

@@ -5,10 +5,15 @@
 //! document   text → JSON with places → fields → checked rules; faults, report
 //! field      one definition per field: reading, errors, descriptions
 //! kind       RuleKind: what a kind has to say of itself
-//! table      RuleTable: the rules of one kind in force, and their live state
+//! head       what every rule says: id, resource or pattern, mode
+//! decide     Decide: how the rules of a kind decide on a call, one by one
+//! kinds      Kinds: the kinds there are, a service's own among them
+//! table      RuleTable: the rules of one kind in force, and what lives on
+//! hits       what a rule has done, in numbers
 //! set        RuleSet: one table per kind, loaded as a whole or not at all
 //! flow       flow rules
 //! degrade    circuit breakers
+//! param_flow hot parameters
 //! ```
 //!
 //! Rules come from JSON as Alibaba Sentinel writes it, or are built in code;
@@ -31,22 +36,31 @@
 //! );
 //! ```
 
+mod decide;
 pub mod degrade;
 pub mod document;
 pub mod field;
 pub mod flow;
+mod head;
+mod hits;
 mod kind;
+mod kinds;
 pub mod param_flow;
 mod set;
 mod settings;
 mod table;
 
+pub use decide::{Decide, Decision, InForce};
 pub use degrade::{BreakerState, BreakerStrategy, CircuitState, Degrade, DegradeRule};
 pub use document::{
     Duplicate, Fault, Fields, KindReport, LoadReport, OnInvalid, Place, Remark, RuleError, Warning,
 };
 pub use flow::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy};
-pub use kind::{KindSpec, RuleKind};
-pub use set::{RuleSet, TableOf};
+pub use head::{DEFAULT_RESOURCE, Head, Matching, RuleMode};
+pub use hits::{HitCounts, Hits};
+pub use kind::{KindSpec, RuleKind, Scope};
+pub use kinds::Kinds;
+pub use param_flow::{ParamFlow, ParamFlowRule, ParamState};
+pub use set::RuleSet;
 pub use settings::Settings;
-pub use table::{RuleEntry, RuleTable};
+pub use table::{RuleEntry, RuleInfo, RuleTable};

@@ -6,7 +6,8 @@
 //! checked too. A second fault about the same field would be its echo and is
 //! dropped.
 
-use crate::field::{self, Choice, FieldKind, FieldSpec, Mode, Spelling};
+use crate::field::{self, Choice, FieldKind, FieldSpec, Mode};
+use crate::kind::KindSpec;
 
 use super::fault::{Fault, Place, Remark, Warning};
 use super::json::{Member, Shape, Value, shorten};
@@ -27,10 +28,11 @@ const CLUSTER_MODE: &str = "clusterMode";
 /// A rule on its way from JSON, or a rule built in code that is checked.
 #[derive(Debug)]
 pub struct Fields<'a> {
-    kind: &'static str,
+    kind: KindSpec,
+    /// The rule that these fields are part of, and the field that they are in:
+    /// `paramFlow[3].paramFlowItemList`.
+    parent: Option<String>,
     position: usize,
-    specs: &'static [FieldSpec],
-    spellings: &'static [Spelling],
     members: Vec<Member<'a>>,
     place: Option<Place>,
     faulty: Vec<&'static str>,
@@ -48,16 +50,18 @@ pub(crate) struct Found {
     pub(crate) is_sentinels: bool,
     /// The fault to report if no rule of the document shows its dialect.
     pub(crate) ambiguous: Option<Fault>,
+    /// Faults of parts that the rule can do without: they refuse the document,
+    /// but where faulty rules are skipped only the part is.
+    pub(crate) parts: Vec<Fault>,
 }
 
 impl<'a> Fields<'a> {
     /// A rule built in code: nothing to read, only to check.
-    pub(crate) fn of_code(kind: &'static str, position: usize) -> Self {
+    pub(crate) fn of_code(kind: KindSpec, position: usize) -> Self {
         Self {
             kind,
+            parent: None,
             position,
-            specs: &[],
-            spellings: &[],
             members: Vec::new(),
             place: None,
             faulty: Vec::new(),
@@ -68,32 +72,27 @@ impl<'a> Fields<'a> {
     /// The object `value` at `position` of the list `kind`. Keys are checked
     /// here: unknown ones and repeated ones are faults.
     pub(crate) fn of_object(
-        kind: &'static str,
+        kind: KindSpec,
         position: usize,
-        specs: &'static [FieldSpec],
-        spellings: &'static [Spelling],
         value: Value<'a>,
     ) -> Result<Self, Fault> {
-        let mut fields = Self {
-            specs,
-            spellings,
-            place: Some(value.place()),
-            ..Self::of_code(kind, position)
-        };
+        let fields = Self::of_code(kind, position);
+        fields.read_object(value, "a rule; write an object {\"resource\": ..., ...}")
+    }
+
+    fn read_object(mut self, value: Value<'a>, what: &str) -> Result<Self, Fault> {
+        self.place = Some(value.place());
         let whole = |message: String| Fault {
-            path: format!("{kind}[{position}]"),
+            path: self.path(),
             place: Some(value.place()),
             message,
         };
         if value.shape() != Shape::Object {
-            return Err(whole(format!(
-                "{} is not a rule; write an object {{\"resource\": ..., ...}}",
-                value.shown()
-            )));
+            return Err(whole(format!("{} is not {what}", value.shown())));
         }
-        fields.members = value.members().map_err(whole)?;
-        fields.check_keys();
-        Ok(fields)
+        self.members = value.members().map_err(whole)?;
+        self.check_keys();
+        Ok(self)
     }
 
     /// Records that `field` is wrong, as "what was found; what would do".
@@ -182,6 +181,17 @@ impl<'a> Fields<'a> {
         self.bounded(field, used, u64::MAX)
     }
 
+    /// A whole number that may be negative.
+    pub fn i32(&mut self, field: &'static str) -> Option<i32> {
+        let number = self.whole(field)?;
+        let fits = i32::try_from(number).ok();
+        if fits.is_none() {
+            let found = format!("{number} is beyond 2147483647");
+            self.fault(field, self.with_advice(field, &found));
+        }
+        fits
+    }
+
     /// `true` or `false`.
     pub fn flag(&mut self, field: &'static str) -> Option<bool> {
         let value = self.value(field)?;
@@ -236,6 +246,70 @@ impl<'a> Fields<'a> {
     pub fn fault_unknown_mode(&mut self, field: &'static str, shown: &str) {
         let known = field::choices_text(self.choices(field));
         self.fault(field, format!("{shown} is not known; write {known}"));
+    }
+
+    /// The objects of a list, whose fields are those of
+    /// [`FieldKind::Objects`]. Those with a fault are left out: where faulty
+    /// rules are skipped, the rule loads without them.
+    pub fn objects<T>(
+        &mut self,
+        field: &'static str,
+        mut read: impl FnMut(&mut Fields<'a>) -> T,
+    ) -> Vec<T> {
+        let Some(FieldKind::Objects(specs)) = self.spec(field).map(|spec| spec.kind) else {
+            return Vec::new();
+        };
+        let Some(value) = self.value(field) else {
+            return Vec::new();
+        };
+        if value.shape() != Shape::List {
+            self.wrong::<()>(field, value, "is not a list");
+            return Vec::new();
+        }
+        let items = match value.items() {
+            Ok(items) => items,
+            Err(message) => {
+                self.fault(field, message);
+                return Vec::new();
+            }
+        };
+        let kind = KindSpec {
+            name: field,
+            head: &[],
+            fields: specs,
+            spellings: &[],
+            ..self.kind
+        };
+        let parent = format!("{}.{field}", self.path());
+        let mut objects = Vec::with_capacity(items.len());
+        for (position, item) in items.into_iter().enumerate() {
+            let fields = Fields {
+                parent: Some(parent.clone()),
+                ..Fields::of_code(kind, position)
+            };
+            match fields.read_object(item, "an object; write {...}") {
+                Ok(mut fields) => {
+                    let object = read(&mut fields);
+                    let found = fields.finish();
+                    if found.faults.is_empty() && found.parts.is_empty() {
+                        self.found.warnings.extend(found.warnings);
+                        objects.push(object);
+                    }
+                    self.found.parts.extend(found.faults);
+                    self.found.parts.extend(found.parts);
+                }
+                Err(fault) => self.found.parts.push(fault),
+            }
+        }
+        objects
+    }
+
+    /// Records that `part` of the object at `position` of the list `field` is
+    /// wrong, in a rule that was built in code.
+    pub fn fault_in(&mut self, field: &'static str, position: usize, part: &str, message: String) {
+        let mut remark = self.remark(field, message);
+        remark.path = format!("{}[{position}].{part}", remark.path);
+        self.found.faults.push(remark);
     }
 
     /// All that was found.
@@ -313,7 +387,7 @@ impl<'a> Fields<'a> {
     }
 
     fn spec(&self, field: &str) -> Option<&'static FieldSpec> {
-        self.specs.iter().find(|spec| spec.name == field)
+        self.kind.all_fields().find(|spec| spec.name == field)
     }
 
     /// The value of a field; `null` is how Sentinel's dashboard writes absent.
@@ -328,10 +402,16 @@ impl<'a> Fields<'a> {
     fn remark(&self, field: &str, message: String) -> Remark {
         let member = self.members.iter().find(|member| member.key == field);
         Remark {
-            path: format!("{}[{}].{field}", self.kind, self.position),
+            path: format!("{}.{field}", self.path()),
             place: member.map(|member| member.value.place()).or(self.place),
             message,
         }
+    }
+
+    /// Where these fields are, as in `flow[3]`.
+    fn path(&self) -> String {
+        let list = self.parent.as_deref().unwrap_or(self.kind.name);
+        format!("{list}[{}]", self.position)
     }
 
     fn check_keys(&mut self) {
@@ -346,6 +426,9 @@ impl<'a> Fields<'a> {
                 self.fault_key(index, "given twice; keep one".to_owned());
             } else if let Some(spec) = self.spec(key) {
                 self.found.is_sentinels |= !spec.shared && value.shape() != Shape::Null;
+            } else if self.parent.is_some() {
+                let message = self.unknown(key);
+                self.fault_key(index, message);
             } else if key == CLUSTER_MODE {
                 self.found.is_sentinels = true;
                 if self.flag(CLUSTER_MODE) == Some(true) {
@@ -368,18 +451,22 @@ impl<'a> Fields<'a> {
 
     fn unknown(&self, key: &str) -> String {
         let theirs = self
+            .kind
             .spellings
             .iter()
             .find(|spelling| spelling.theirs == key);
         if let Some(spelling) = theirs {
             return format!("this is sentinel-golang's field; here {}", spelling.ours);
         }
-        let names = || self.specs.iter().map(|spec| spec.name);
+        let names = || self.kind.all_fields().map(|spec| spec.name);
         match field::similar(key, names()) {
             Some(name) => format!("unknown field; did you mean `{name}`?"),
             None => format!(
-                "unknown field; a {} rule has {}",
-                self.kind,
+                "unknown field; {} has {}",
+                match self.parent {
+                    Some(_) => format!("an object of {}", self.kind.name),
+                    None => format!("a {} rule", self.kind.name),
+                },
                 names().collect::<Vec<_>>().join(", ")
             ),
         }
@@ -389,7 +476,7 @@ impl<'a> Fields<'a> {
         let member = &self.members[index];
         let key = shorten(&member.key.escape_debug().to_string());
         self.found.faults.push(Fault {
-            path: format!("{}[{}].{key}", self.kind, self.position),
+            path: format!("{}.{key}", self.path()),
             place: Some(member.key_place),
             message,
         });

@@ -8,7 +8,9 @@
 //! bucket   tokens of one value       (calls per second, refused beyond)
 //! cells    its line, or its places   (queued; calls at once)
 //! table    the values remembered: bounded, read without a lock
-//! state    the decision: find the value, take what the call needs, all or nothing
+//! state    find the value, take what the call needs, all or nothing
+//! decide   which value a call names, and what the decision means for the call
+//! read     the rule's JSON
 //! ```
 //!
 //! A call names its value by the position of an argument or by an attachment.
@@ -18,7 +20,9 @@
 
 mod bucket;
 mod cells;
+mod decide;
 mod limit;
+mod read;
 mod rule;
 mod state;
 mod table;

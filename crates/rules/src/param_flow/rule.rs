@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 
 use super::ParamValue;
 use crate::flow::count_bits;
+use crate::head::{Head, head_methods};
 use crate::{ControlBehavior, Grade};
 
 /// How much each value of one argument may use of a resource.
@@ -22,13 +23,14 @@ use crate::{ControlBehavior, Grade};
 ///
 /// Two rules are equal if they say the same; their ids do not count.
 /// Serialized, it is Sentinel's JSON with numbers for the modes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct ParamFlowRule {
-    /// A name for reports and blocks; one is made up if there is none.
-    pub id: Option<String>,
-    /// The resource, or with `regex` the pattern of resources, that is limited.
-    pub resource: String,
+    /// What it is called, which resources it limits, whether it is enforced.
+    #[serde(flatten)]
+    pub head: Head,
     /// Where the value is found.
+    #[serde(flatten)]
     pub param: Param,
     /// What is counted.
     pub grade: Grade,
@@ -38,6 +40,7 @@ pub struct ParamFlowRule {
     pub count: f64,
     /// What happens beyond the limit: [`ControlBehavior::Reject`] or
     /// [`ControlBehavior::RateLimiter`]. Only [`Grade::Qps`] looks at it.
+    #[serde(rename = "controlBehavior")]
     pub behavior: ControlBehavior,
     /// The longest wait in the line of a value in milliseconds. 0: calls are
     /// spaced, and none waits.
@@ -47,29 +50,33 @@ pub struct ParamFlowRule {
     /// The seconds that `count` is for.
     pub duration_in_sec: u32,
     /// Values with limits of their own. They are always remembered.
+    #[serde(rename = "paramFlowItemList")]
     pub items: Vec<ParamItem>,
     /// The most other values that are remembered per resource; `None`: as many
     /// as in Sentinel, [`ParamFlowRule::max_values_or_default`].
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_values: Option<u32>,
-    /// Whether `resource` is a regular expression for the whole name. Each
-    /// resource that it matches is limited by itself.
-    pub regex: bool,
 }
+
+head_methods!(ParamFlowRule);
 
 /// Where a rule finds the value it counts by. A list counts element by element.
 /// Where there is no such value, or it is null, the rule does not apply.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub enum Param {
     /// An argument by position: 0 is the first, -1 the last.
+    #[serde(rename = "paramIdx")]
     Index(i32),
     /// An attachment by name.
+    #[serde(rename = "paramKey")]
     Key(String),
 }
 
 /// A value with a limit of its own.
 #[derive(Debug, Clone)]
 pub struct ParamItem {
-    /// The value.
+    /// The value. A [`ParamValue::Hashed`] is known to this process alone and
+    /// has no JSON of its own.
     pub value: ParamValue,
     /// Its limit, in place of the rule's `count`.
     pub count: f64,
@@ -78,6 +85,7 @@ pub struct ParamItem {
 impl ParamFlowRule {
     /// The most values that can be asked for.
     pub const MAX_VALUES: u32 = 1 << 24;
+    pub(super) const MORE_VALUES: u32 = Self::MAX_VALUES + 1;
     /// The most values that can have limits of their own.
     pub const ITEMS_MAX: usize = u16::MAX as usize;
 
@@ -86,7 +94,7 @@ impl ParamFlowRule {
     #[must_use]
     pub fn qps(resource: impl Into<String>, index: i32, count: f64) -> Self {
         Self {
-            resource: resource.into(),
+            head: Head::of(resource),
             param: Param::Index(index),
             count,
             ..Self::default()
@@ -149,13 +157,6 @@ impl ParamFlowRule {
         self
     }
 
-    /// Names the rule.
-    #[must_use]
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.id = Some(id.into());
-        self
-    }
-
     /// The most values remembered per resource. If the rule says nothing, 4,000
     /// for each second of its duration, at most 200,000, as in Sentinel; 4,000
     /// for calls in flight.
@@ -176,8 +177,7 @@ impl ParamFlowRule {
 
     fn meaning(&self) -> impl Hash + Eq + '_ {
         let Self {
-            id: _,
-            resource,
+            head,
             param,
             grade,
             count,
@@ -187,12 +187,11 @@ impl ParamFlowRule {
             duration_in_sec,
             items,
             max_values,
-            regex,
         } = self;
         (
-            (resource, param, grade, count_bits(*count)),
+            (head, param, grade, count_bits(*count)),
             (behavior, max_queueing_time_ms, burst_count),
-            (duration_in_sec, items, max_values, regex),
+            (duration_in_sec, items, max_values),
         )
     }
 }
@@ -200,8 +199,7 @@ impl ParamFlowRule {
 impl Default for ParamFlowRule {
     fn default() -> Self {
         Self {
-            id: None,
-            resource: String::new(),
+            head: Head::default(),
             param: Param::Index(0),
             grade: Grade::Qps,
             count: 0.0,
@@ -211,7 +209,6 @@ impl Default for ParamFlowRule {
             duration_in_sec: 1,
             items: Vec::new(),
             max_values: None,
-            regex: false,
         }
     }
 }

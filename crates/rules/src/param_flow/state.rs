@@ -357,7 +357,8 @@ impl ParamState {
 
 fn table<C: Cell<Limit = Limit>>(rule: &ParamFlowRule) -> Table<C> {
     let limit = |count| Limit::new(count, rule.duration_in_sec, rule.burst_count);
-    let special = rule.items.iter().map(|item| Special {
+    // Of values given twice the last counts, as in Sentinel.
+    let special = rule.items.iter().rev().map(|item| Special {
         key: item.value.key(),
         text: item.value.long_text().map(Into::into),
         limit: limit(item.count),
