@@ -1,11 +1,6 @@
 //! Many threads on the values of one rule: never one call more than the limit,
 //! and nothing lost.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, where a panic is the failure"
-)]
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 

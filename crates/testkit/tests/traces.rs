@@ -2,15 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-/// The areas that are decided by what exists: the leap array, flow rules and
-/// circuit breakers.
-const AREAS: [&str; 6] = [
+/// The areas that are decided by what exists: the leap array, flow rules,
+/// circuit breakers and hot parameters.
+const AREAS: [&str; 8] = [
     "leap_array",
     "flow",
     "degrade",
+    "param_flow",
     "ideal/leap_array",
     "ideal/flow",
     "ideal/degrade",
+    "ideal/param_flow",
 ];
 
 fn traces() -> PathBuf {
