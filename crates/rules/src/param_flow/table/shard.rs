@@ -295,6 +295,10 @@ impl<C: Cell> Shard<C> {
             writer.hand += 1;
             let slot = self.slot(local)?;
             let heat = slot.cool();
+            // It could not be closed.
+            if slot.is_pinned() {
+                continue;
+            }
             let limit = table.limit(slot.label().limit);
             match slot.cell().standing(limit, now) {
                 Standing::Idle => return Some((local, slot)),

@@ -136,6 +136,11 @@ impl<C: Cell> Slot<C> {
         self.pins.fetch_sub(PIN, Ordering::Release);
     }
 
+    /// Whether somebody is counted in, as far as one can tell.
+    pub(super) fn is_pinned(&self) -> bool {
+        self.pins.load(Ordering::Relaxed) & PINS != 0
+    }
+
     /// Closes the slot if nobody is counted in.
     pub(super) fn close(&self) -> bool {
         let pins = self.pins.load(Ordering::Relaxed);
