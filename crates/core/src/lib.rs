@@ -46,7 +46,7 @@ pub use leap_array::{GeometryError, LeapArray};
 pub use limiter::SlidingWindowLimiter;
 pub use metric::{MetricBucket, MetricEvent};
 #[cfg(not(loom))]
-pub use node::{Node, NodeSettings, NodeSnapshot};
+pub use node::{Interval, Node, NodeSettings, NodeSnapshot, View};
 pub use time::Timestamp;
 #[cfg(not(loom))]
 pub use time::{Clock, ManualClock, TimeSource};

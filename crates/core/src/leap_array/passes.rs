@@ -71,6 +71,8 @@ pub struct Span {
 pub struct Taken {
     number: u64,
     amount: u32,
+    /// Which of a node's rings; 0 is the one of the node itself.
+    ring: u16,
     /// Passes in the span with these included, at the moment they were taken.
     sum: u64,
 }
@@ -239,6 +241,19 @@ impl Taken {
     pub fn amount(&self) -> u32 {
         self.amount
     }
+
+    /// The same, known as taken of that ring of a node.
+    #[inline]
+    pub(crate) fn of_ring(mut self, ring: u16) -> Self {
+        self.ring = ring;
+        self
+    }
+
+    /// Which of a node's rings they were taken of.
+    #[inline]
+    pub(crate) fn ring(&self) -> u16 {
+        self.ring
+    }
 }
 
 /// The state a decision was made on: the present window and its word, and the
@@ -263,6 +278,7 @@ impl<B: Passes> Window<'_, B> {
         open.then_some(Taken {
             number: self.number,
             amount: n,
+            ring: 0,
             sum: 0,
         })
     }
@@ -305,6 +321,7 @@ impl<B: Passes> LeapArray<B> {
                 return Ok(Taken {
                     number: seen.number,
                     amount: n,
+                    ring: 0,
                     sum: seen.sum + amount,
                 });
             }
