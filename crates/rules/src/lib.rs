@@ -47,5 +47,5 @@ pub use document::{
 pub use flow::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy};
 pub use kind::{KindSpec, RuleKind};
 pub use set::{RuleSet, TableOf};
-pub use settings::Settings;
+pub use settings::{MemoryUsed, Settings};
 pub use table::{RuleEntry, RuleTable};

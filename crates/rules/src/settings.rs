@@ -1,5 +1,8 @@
 //! What the engine, not a rule, decides.
 
+use std::fmt;
+use std::sync::Arc;
+
 /// Engine-wide figures that rules are read and run with.
 ///
 /// ```
@@ -16,6 +19,57 @@ pub struct Settings {
     /// Length of the second view in milliseconds, default 1000. Decides from
     /// which `count` on a call can pass at all: `count × interval ≥ 1`.
     pub interval_ms: u32,
+    /// How much memory is in use, for flow rules that follow it. Default:
+    /// unknown.
+    pub memory_used: MemoryUsed,
+}
+
+/// How much memory is in use. Asked on the way of calls, so it must answer from
+/// what it has at hand, as a sampler has left it there.
+///
+/// ```
+/// use flowgate_rules::MemoryUsed;
+///
+/// let used = MemoryUsed::new(|| Some(512 << 20));
+/// assert_eq!(used.bytes(), Some(512 << 20));
+/// assert_eq!(MemoryUsed::default().bytes(), None);
+/// ```
+///
+/// The default knows nothing.
+#[derive(Clone, Default)]
+pub struct MemoryUsed(Option<Source>);
+
+type Source = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
+
+impl MemoryUsed {
+    /// What `read` says, in bytes; `None` while it is not known.
+    pub fn new(read: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Self {
+        MemoryUsed(Some(Arc::new(read)))
+    }
+
+    /// Bytes in use, if that is known.
+    #[inline]
+    pub fn bytes(&self) -> Option<u64> {
+        self.0.as_ref().and_then(|read| read())
+    }
+}
+
+/// Equal if they ask the same source.
+impl PartialEq for MemoryUsed {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
+            (mine, theirs) => mine.is_none() && theirs.is_none(),
+        }
+    }
+}
+
+impl Eq for MemoryUsed {}
+
+impl fmt::Debug for MemoryUsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MemoryUsed").field(&self.bytes()).finish()
+    }
 }
 
 impl Default for Settings {
@@ -23,6 +77,7 @@ impl Default for Settings {
         Self {
             cold_factor: 3,
             interval_ms: 1000,
+            memory_used: MemoryUsed::default(),
         }
     }
 }

@@ -451,7 +451,7 @@ fn a_report_reads_as_a_summary() {
          flow[1].count: -1 is negative; give calls per second or at once, 0 means none (line 1, column 62)\n\
          warnings:\n\
          flow[0].count: 0.5 per second allows no whole call in 1000 ms, so none can ever pass; \
-         for one call each 2 s write controlBehavior 2 (rateLimiter), else give a larger count (line 1, column 29)"
+         for one call each 2 s write controlBehavior 2 (rateLimiter) or count 1 with statIntervalMs, else give a larger count (line 1, column 29)"
     );
 }
 

@@ -1,5 +1,6 @@
 //! Properties of reading: no text panics, and what is written is read back.
 
+use flowgate_rules::flow::MemoryLimits;
 use flowgate_rules::{
     BreakerStrategy, ControlBehavior, DegradeRule, FlowRule, Grade, LimitApp, OnInvalid, RuleSet,
     Settings, Strategy as Reference,
@@ -30,23 +31,42 @@ fn flow_rule() -> impl Strategy<Value = FlowRule> {
         any::<u32>(),
         option::of("[a-z0-9]{1,4}"),
     );
-    (who, what).prop_map(|((resource, app, grade, strategy, reference), what)| {
-        let (count, behavior, period, factor, wait, id) = what;
-        FlowRule {
-            id,
-            resource,
-            limit_app: LimitApp::from(app),
-            grade,
-            count,
-            strategy,
-            ref_resource: (strategy != Reference::Direct).then_some(reference),
-            behavior,
-            warm_up_period_sec: period,
-            warm_up_cold_factor: factor,
-            max_queueing_time_ms: wait,
-            regex: false,
-        }
-    })
+    let over = (
+        option::of(any::<u32>()),
+        option::of(select(vec![0, 1, 2, 10, 1_000])),
+        option::of(
+            (1..u64::MAX / 2, 1..9_u64).prop_map(|(mark, more)| MemoryLimits {
+                low_usage: more as f64,
+                high_usage: 0.5,
+                low_mark_bytes: mark,
+                high_mark_bytes: mark + more,
+            }),
+        ),
+    );
+    (who, what, over).prop_map(
+        |((resource, app, grade, strategy, reference), what, over)| {
+            let (count, behavior, period, factor, wait, id) = what;
+            let (stat_interval_ms, boxes, memory) = over;
+            let follows_memory = grade == Grade::Qps && !behavior.warms_up();
+            FlowRule {
+                stat_interval_ms,
+                boxes,
+                memory: memory.filter(|_| follows_memory),
+                id,
+                resource,
+                limit_app: LimitApp::from(app),
+                grade,
+                count,
+                strategy,
+                ref_resource: (strategy != Reference::Direct).then_some(reference),
+                behavior,
+                warm_up_period_sec: period,
+                warm_up_cold_factor: factor,
+                max_queueing_time_ms: wait,
+                regex: false,
+            }
+        },
+    )
 }
 
 fn degrade_rule() -> impl Strategy<Value = DegradeRule> {
@@ -89,6 +109,10 @@ fn nearly_rules() -> impl Strategy<Value = String> {
         "strategy",
         "refResource",
         "clusterMode",
+        "statIntervalMs",
+        "statSlidingWindowBucketCount",
+        "lowMemUsageThreshold",
+        "memHighWaterMarkBytes",
         "gmtCreate",
         "threshold",
         "x\\n",

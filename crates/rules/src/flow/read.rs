@@ -5,7 +5,9 @@
 //! chain without `refResource` is refused for concurrency rules too, because
 //! it would limit nothing.
 
-use super::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy};
+use super::{
+    ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy, interval, memory,
+};
 use crate::Settings;
 use crate::document::Fields;
 use crate::field::{FieldKind, FieldSpec, Mode, Spelling};
@@ -48,6 +50,48 @@ const FIELDS: &[FieldSpec] = &[
         "the other resource (relate) or the context (chain)",
     )
     .advice("give the name of a resource (relate) or of a context (chain)")
+    .shared(),
+    FieldSpec::new(
+        interval::FIELD,
+        FieldKind::Whole,
+        "the interval that count is for, in milliseconds; absent: a second",
+    )
+    .advice("give milliseconds, or leave it out for a second")
+    .shared(),
+    FieldSpec::new(
+        interval::BOXES_FIELD,
+        FieldKind::Whole,
+        "in how many boxes that interval is counted; absent: 10",
+    )
+    .advice("give 1 to 1000 boxes that divide the interval, or leave it out")
+    .shared(),
+    FieldSpec::new(
+        memory::LOW_USAGE,
+        FieldKind::Number,
+        "the limit while little memory is in use, instead of count",
+    )
+    .advice("give calls per second or interval")
+    .shared(),
+    FieldSpec::new(
+        memory::HIGH_USAGE,
+        FieldKind::Number,
+        "the limit while much memory is in use",
+    )
+    .advice("give calls per second or interval")
+    .shared(),
+    FieldSpec::new(
+        memory::LOW_MARK,
+        FieldKind::Whole,
+        "up to how many bytes in use it is little",
+    )
+    .advice("give bytes")
+    .shared(),
+    FieldSpec::new(
+        memory::HIGH_MARK,
+        FieldKind::Whole,
+        "from how many bytes in use on it is much",
+    )
+    .advice("give bytes")
     .shared(),
     FieldSpec::new(
         "controlBehavior",
@@ -100,23 +144,7 @@ const SPELLINGS: &[Spelling] = &[
     },
     Spelling {
         theirs: "statIntervalInMs",
-        ours: "count is per second, leave it out",
-    },
-    Spelling {
-        theirs: "lowMemUsageThreshold",
-        ours: "limits do not follow memory, leave it out",
-    },
-    Spelling {
-        theirs: "highMemUsageThreshold",
-        ours: "limits do not follow memory, leave it out",
-    },
-    Spelling {
-        theirs: "memLowWaterMarkBytes",
-        ours: "limits do not follow memory, leave it out",
-    },
-    Spelling {
-        theirs: "memHighWaterMarkBytes",
-        ours: "limits do not follow memory, leave it out",
+        ours: "write statIntervalMs",
     },
 ];
 
@@ -140,7 +168,8 @@ impl RuleKind for Flow {
             Grade::Qps => behavior,
             Grade::Concurrency => ControlBehavior::Reject,
         };
-        if !fields.has("count") {
+        let memory = memory::parse(grade, fields);
+        if !fields.has("count") && memory.is_none() {
             fields.warn("count", "missing, so no call may pass; write count");
         }
         FlowRule {
@@ -155,6 +184,9 @@ impl RuleKind for Flow {
             ref_resource: fields
                 .text("refResource")
                 .filter(|name| !name.trim().is_empty()),
+            stat_interval_ms: fields.u32(interval::FIELD, grade == Grade::Qps),
+            boxes: fields.u32(interval::BOXES_FIELD, grade == Grade::Qps && !used.paces()),
+            memory,
             behavior,
             warm_up_period_sec: fields
                 .u32("warmUpPeriodSec", used.warms_up())
@@ -169,6 +201,8 @@ impl RuleKind for Flow {
 
     fn validate(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_>) {
         check_count(rule, settings, fields);
+        interval::check(rule, settings, fields);
+        memory::check(rule, fields);
         check_reference(rule, fields);
         check_warm_up(rule, fields);
         check_limit_app(rule, fields);
@@ -256,14 +290,32 @@ fn check_count(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_>) {
         );
         return;
     }
+    if rule.grade == Grade::Qps && !rule.needs_memory() {
+        check_whole_calls(rule, settings, fields);
+    }
+}
+
+/// A window that has no room for one whole call.
+fn check_whole_calls(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_>) {
+    let count = rule.count;
+    if let Some(ms) = rule.own_interval_ms() {
+        if count < 1.0 {
+            fields.warn(
+                "count",
+                format!("{count} in {ms} ms is no whole call, so none can ever pass; give at least 1, and a longer statIntervalMs"),
+            );
+        }
+        return;
+    }
     let per_interval = count * f64::from(settings.interval_ms) / 1000.0;
-    if rule.grade == Grade::Qps && per_interval < 1.0 {
+    if per_interval < 1.0 {
         let seconds = (1000.0 / count).round() / 1000.0;
         fields.warn(
             "count",
             format!(
                 "{count} per second allows no whole call in {} ms, so none can ever pass; \
-                 for one call each {seconds} s write controlBehavior 2 (rateLimiter), else give a larger count",
+                 for one call each {seconds} s write controlBehavior 2 (rateLimiter) or count 1 with statIntervalMs, \
+                 else give a larger count",
                 settings.interval_ms
             ),
         );
