@@ -68,11 +68,19 @@ impl Eq for RuleId {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum BlockKind {
+    /// A list of callers (`authority`).
+    Authority,
+    /// The protection of the machine (`system`).
+    System,
+    /// A limit on one value of an argument (`paramFlow`).
+    ParamFlow,
     /// A flow rule: rate, warm-up, queue or concurrency.
     Flow,
+    /// A limit on calls at once (`isolation`).
+    Isolation,
     /// A circuit breaker (`degrade`).
     Degrade,
-    /// A slot of the service's own, by its name.
+    /// A slot or a kind of rules of the service's own, by its name.
     Custom(&'static str),
 }
 
@@ -80,7 +88,11 @@ impl BlockKind {
     /// The kind's name in documents and figures.
     pub fn name(self) -> &'static str {
         match self {
+            BlockKind::Authority => "authority",
+            BlockKind::System => "system",
+            BlockKind::ParamFlow => "paramFlow",
             BlockKind::Flow => "flow",
+            BlockKind::Isolation => "isolation",
             BlockKind::Degrade => "degrade",
             BlockKind::Custom(name) => name,
         }
@@ -93,6 +105,8 @@ impl BlockKind {
 pub enum Measure {
     /// Calls per second.
     Rate,
+    /// Calls per this interval.
+    RatePer(Duration),
     /// Calls in flight.
     Concurrency,
     /// A wait in milliseconds.
@@ -157,8 +171,9 @@ impl Block {
         self.measure
     }
 
-    /// The limit that the rule had in force: calls per second for rates (at its
-    /// present temperature, if it warms up), calls in flight for concurrency,
+    /// The limit that the rule had in force: calls per second, or per interval
+    /// of the rule's own, for rates (at the present temperature or use of
+    /// memory, if it goes by that), calls in flight for concurrency,
     /// the longest wait in milliseconds for queues, the threshold for breakers.
     pub fn limit(&self) -> f64 {
         self.limit
@@ -193,6 +208,9 @@ impl fmt::Display for Block {
         let (limit, observed) = (short(limit), short(observed));
         match measure {
             Measure::Rate => write!(f, "{observed} of {limit} calls per second")?,
+            Measure::RatePer(interval) => {
+                write!(f, "{observed} of {limit} calls per {interval:?}")?;
+            }
             Measure::Concurrency => write!(f, "{observed} of {limit} calls in flight")?,
             Measure::WaitMs if observed < 1e15 => {
                 write!(
@@ -254,6 +272,8 @@ mod tests {
             block(Measure::Rate, 20.0, 20.0),
             said("20 of 20 calls per second")
         );
+        let minute = Measure::RatePer(Duration::from_secs(60));
+        assert_eq!(block(minute, 20.0, 20.0), said("20 of 20 calls per 60s"));
         assert_eq!(
             block(Measure::Concurrency, 3.0, 3.0),
             said("3 of 3 calls in flight")

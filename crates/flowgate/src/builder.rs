@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flowgate_core::publish::Published;
-use flowgate_core::{Clock, GeometryError, NodeSettings};
-use flowgate_rules::{RuleSet, Settings};
-use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, Position, Slot, SlotError};
+use flowgate_core::{Clock, GeometryError, NodeSettings, Timestamp};
+use flowgate_rules::{Decide, MemoryUsed, RuleSet, Settings};
+use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, Position, Slot, SlotError, SlotKinds};
 
 use crate::engine::{Counters, Engine, Limits, Shared};
 use crate::registry::{NoResources, Registry};
@@ -24,8 +24,10 @@ pub struct EngineBuilder {
     borrow_wait_max: Duration,
     rt_max: Duration,
     cold_factor: u32,
+    memory_used: MemoryUsed,
     limits: Limits,
     custom: Vec<CustomSlot>,
+    kinds: SlotKinds,
     faults: FaultCounter,
 }
 
@@ -45,8 +47,8 @@ pub enum BuildError {
     /// A limit of nothing.
     #[error("{0}: 0 would leave nothing to count with; give 1 or more")]
     Limit(&'static str),
-    /// Too many custom slots.
-    #[error("{0} custom slots; give at most {CUSTOM_SLOTS_MAX}")]
+    /// Too many custom slots and kinds.
+    #[error("{0} custom slots and kinds; give at most {CUSTOM_SLOTS_MAX}")]
     CustomSlots(usize),
 }
 
@@ -59,6 +61,7 @@ impl Default for EngineBuilder {
             borrow_wait_max: Duration::from_millis(500),
             rt_max: Duration::from_millis(5_000),
             cold_factor: 3,
+            memory_used: MemoryUsed::default(),
             limits: Limits {
                 resources_max: 10_000,
                 origins_max: 200,
@@ -67,6 +70,7 @@ impl Default for EngineBuilder {
                 default_context_statistics: false,
             },
             custom: Vec::new(),
+            kinds: SlotKinds::standard(),
             faults: FaultCounter::default(),
         }
     }
@@ -161,6 +165,27 @@ impl EngineBuilder {
         self
     }
 
+    /// Adds a kind of rules of your own: documents may then have a list of its
+    /// name, and its slot stands at `position` in the chain of every resource
+    /// that such a rule is for. A kind of the name of another takes its place
+    /// in documents. If it panics, that is caught and counted as for custom
+    /// slots.
+    pub fn kind<K: Decide>(mut self, position: Position) -> Self {
+        self.kinds.add::<K>(position);
+        self
+    }
+
+    /// Where flow rules that follow the memory in use learn of it, in bytes;
+    /// `None` while it is not known, and then the limit for low use holds.
+    /// Asked on the way of calls: it must answer from what it has at hand.
+    pub fn memory_used(
+        mut self,
+        read: impl Fn(Timestamp) -> Option<u64> + Send + Sync + 'static,
+    ) -> Self {
+        self.memory_used = MemoryUsed::new(read);
+        self
+    }
+
     /// Called when a custom slot fails or panics, on the thread of the call.
     pub fn on_slot_fault(
         mut self,
@@ -215,17 +240,21 @@ impl EngineBuilder {
                 return Err(BuildError::Limit(name));
             }
         }
-        if self.custom.len() > CUSTOM_SLOTS_MAX {
-            return Err(BuildError::CustomSlots(self.custom.len()));
+        let custom_slots = self.custom.len() + self.kinds.custom_len();
+        if custom_slots > CUSTOM_SLOTS_MAX {
+            return Err(BuildError::CustomSlots(custom_slots));
         }
         let settings = Settings {
             cold_factor: self.cold_factor,
             interval_ms,
+            memory_used: self.memory_used,
         };
         let custom: Arc<[CustomSlot]> = self.custom.into();
         let faults = Arc::new(self.faults);
+        let kinds = Arc::new(self.kinds);
         let plan = ChainPlan {
-            rules: RuleSet::default(),
+            rules: RuleSet::new(kinds.kinds()),
+            kinds: Arc::clone(&kinds),
             related: Default::default(),
             settings: settings.clone(),
             custom: Arc::clone(&custom),
@@ -241,6 +270,7 @@ impl EngineBuilder {
             counters: Counters::default(),
             faults,
             custom,
+            kinds,
             settings,
             loading: Mutex::new(()),
         });

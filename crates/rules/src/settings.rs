@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use flowgate_core::Timestamp;
+
 /// Engine-wide figures that rules are read and run with.
 ///
 /// ```
@@ -30,27 +32,29 @@ pub struct Settings {
 /// ```
 /// use flowgate_rules::MemoryUsed;
 ///
-/// let used = MemoryUsed::new(|| Some(512 << 20));
-/// assert_eq!(used.bytes(), Some(512 << 20));
-/// assert_eq!(MemoryUsed::default().bytes(), None);
+/// let now = flowgate_core::Timestamp::from_millis(1_000);
+/// let used = MemoryUsed::new(|_| Some(512 << 20));
+/// assert_eq!(used.bytes(now), Some(512 << 20));
+/// assert_eq!(MemoryUsed::default().bytes(now), None);
 /// ```
 ///
 /// The default knows nothing.
 #[derive(Clone, Default)]
 pub struct MemoryUsed(Option<Source>);
 
-type Source = Arc<dyn Fn() -> Option<u64> + Send + Sync>;
+type Source = Arc<dyn Fn(Timestamp) -> Option<u64> + Send + Sync>;
 
 impl MemoryUsed {
-    /// What `read` says, in bytes; `None` while it is not known.
-    pub fn new(read: impl Fn() -> Option<u64> + Send + Sync + 'static) -> Self {
+    /// What `read` says at a time given to it, in bytes; `None` while it is not
+    /// known, or known too long.
+    pub fn new(read: impl Fn(Timestamp) -> Option<u64> + Send + Sync + 'static) -> Self {
         MemoryUsed(Some(Arc::new(read)))
     }
 
-    /// Bytes in use, if that is known.
+    /// Bytes in use at `now`, if that is known.
     #[inline]
-    pub fn bytes(&self) -> Option<u64> {
-        self.0.as_ref().and_then(|read| read())
+    pub fn bytes(&self, now: Timestamp) -> Option<u64> {
+        self.0.as_ref().and_then(|read| read(now))
     }
 }
 
@@ -68,7 +72,9 @@ impl Eq for MemoryUsed {}
 
 impl fmt::Debug for MemoryUsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MemoryUsed").field(&self.bytes()).finish()
+        f.debug_struct("MemoryUsed")
+            .field("is_known", &self.0.is_some())
+            .finish()
     }
 }
 

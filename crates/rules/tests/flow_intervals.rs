@@ -130,7 +130,7 @@ fn the_limit_follows_the_memory_in_use() {
     let used = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
     let source = std::sync::Arc::clone(&used);
     let settings = Settings {
-        memory_used: MemoryUsed::new(move || {
+        memory_used: MemoryUsed::new(move |_| {
             Some(source.load(std::sync::atomic::Ordering::Relaxed)).filter(|bytes| *bytes > 0)
         }),
         ..Settings::default()

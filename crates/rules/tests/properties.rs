@@ -2,8 +2,8 @@
 
 use flowgate_rules::flow::MemoryLimits;
 use flowgate_rules::{
-    BreakerStrategy, ControlBehavior, DegradeRule, FlowRule, Grade, LimitApp, OnInvalid, RuleSet,
-    Settings, Strategy as Reference,
+    BreakerStrategy, ControlBehavior, Degrade, DegradeRule, Flow, FlowRule, Grade, Head, LimitApp,
+    OnInvalid, RuleSet, Settings, Strategy as Reference,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -52,8 +52,10 @@ fn flow_rule() -> impl Strategy<Value = FlowRule> {
                 stat_interval_ms,
                 boxes,
                 memory: memory.filter(|_| follows_memory),
-                id,
-                resource,
+                head: Head {
+                    id,
+                    ..Head::of(resource)
+                },
                 limit_app: LimitApp::from(app),
                 grade,
                 count,
@@ -63,7 +65,6 @@ fn flow_rule() -> impl Strategy<Value = FlowRule> {
                 warm_up_period_sec: period,
                 warm_up_cold_factor: factor,
                 max_queueing_time_ms: wait,
-                regex: false,
             }
         },
     )
@@ -80,8 +81,7 @@ fn degrade_rule() -> impl Strategy<Value = DegradeRule> {
     let probes = (option::of(1..u64::MAX), option::of(1..u32::MAX));
     ("[a-z]{1,9}", limits, spans, probes).prop_map(|(resource, limits, spans, probes)| {
         DegradeRule {
-            id: None,
-            resource,
+            head: Head::of(resource),
             grade: limits.0,
             count: limits.1,
             slow_ratio_threshold: limits.2,
@@ -90,7 +90,6 @@ fn degrade_rule() -> impl Strategy<Value = DegradeRule> {
             stat_interval_ms: spans.2,
             half_open_timeout_ms: probes.0,
             probe_num: probes.1,
-            regex: false,
         }
     })
 }
@@ -199,11 +198,12 @@ proptest! {
             .with_list("flow", &text, &Settings::default(), OnInvalid::Skip)
             .unwrap();
         let (built, _) = RuleSet::default()
-            .with_flow(rules, &Settings::default(), OnInvalid::Skip)
+            .with_rules::<Flow>(rules, &Settings::default(), OnInvalid::Skip)
             .unwrap();
         let plain = |set: &RuleSet| -> Vec<(FlowRule, Option<String>, String)> {
-            let entries = set.flow.entries().iter();
-            entries.map(|e| (e.rule().clone(), e.rule().id.clone(), e.id().to_string())).collect()
+            let table = set.table::<Flow>();
+            let entries = table.entries().iter();
+            entries.map(|e| (e.rule().clone(), e.rule().head.id.clone(), e.id().to_string())).collect()
         };
         prop_assert_eq!(plain(&read), plain(&built));
     }
@@ -214,6 +214,7 @@ proptest! {
         let (read, _) = RuleSet::default()
             .with_list("degrade", &text, &Settings::default(), OnInvalid::Refuse)
             .unwrap();
-        prop_assert_eq!(read.degrade.entries()[0].rule(), &rule);
+        let table = read.table::<Degrade>();
+        prop_assert_eq!(table.entries()[0].rule(), &rule);
     }
 }

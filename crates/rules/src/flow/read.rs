@@ -11,15 +11,10 @@ use super::{
 use crate::Settings;
 use crate::document::Fields;
 use crate::field::{FieldKind, FieldSpec, Mode, Spelling};
+use crate::head::Head;
 use crate::kind::RuleKind;
 
 const FIELDS: &[FieldSpec] = &[
-    FieldSpec::new("id", FieldKind::Id, "names the rule in reports and blocks")
-        .advice("give text or a whole number, or leave it out")
-        .shared(),
-    FieldSpec::new("resource", FieldKind::Text, "the resource that is limited")
-        .advice("give the name of the resource that the rule limits")
-        .shared(),
     FieldSpec::new(
         "limitApp",
         FieldKind::Text,
@@ -124,9 +119,6 @@ const FIELDS: &[FieldSpec] = &[
     .default("500")
     .advice("give milliseconds, 0 means do not wait")
     .shared(),
-    FieldSpec::new("regex", FieldKind::Flag, "whether resource is a pattern")
-        .default("false")
-        .shared(),
 ];
 
 const SPELLINGS: &[Spelling] = &[
@@ -136,7 +128,7 @@ const SPELLINGS: &[Spelling] = &[
     },
     Spelling {
         theirs: "tokenCalculateStrategy",
-        ours: "controlBehavior says it: 1 (warmUp) or 3 (warmUpRateLimiter)",
+        ours: "controlBehavior says it: 1 (warmUp) or 3 (warmUpRateLimiter); the four memory fields need no strategy",
     },
     Spelling {
         theirs: "relationStrategy",
@@ -150,6 +142,7 @@ const SPELLINGS: &[Spelling] = &[
 
 impl RuleKind for Flow {
     const NAME: &'static str = "flow";
+    const ABOUT: &'static str = "limits how much of a resource may pass: reject, warm up, queue";
     type Rule = FlowRule;
     type State = FlowState;
 
@@ -161,7 +154,7 @@ impl RuleKind for Flow {
         SPELLINGS
     }
 
-    fn parse(fields: &mut Fields<'_>) -> FlowRule {
+    fn parse(head: Head, fields: &mut Fields<'_>) -> FlowRule {
         let grade = fields.mode("grade").unwrap_or_default();
         let behavior = behavior(grade, fields);
         let used = match grade {
@@ -173,8 +166,7 @@ impl RuleKind for Flow {
             fields.warn("count", "missing, so no call may pass; write count");
         }
         FlowRule {
-            id: fields.id("id"),
-            resource: fields.text("resource").unwrap_or_default(),
+            head,
             limit_app: fields
                 .text("limitApp")
                 .map_or(LimitApp::Default, |name| LimitApp::from(&*name)),
@@ -195,7 +187,6 @@ impl RuleKind for Flow {
             max_queueing_time_ms: fields
                 .u32("maxQueueingTimeMs", used.paces())
                 .unwrap_or(FlowRule::MAX_QUEUEING_TIME_MS),
-            regex: fields.flag("regex").unwrap_or_default(),
         }
     }
 
@@ -214,16 +205,8 @@ impl RuleKind for Flow {
         }
     }
 
-    fn resource(rule: &FlowRule) -> &str {
-        &rule.resource
-    }
-
-    fn regex(rule: &FlowRule) -> bool {
-        rule.regex
-    }
-
-    fn id(rule: &FlowRule) -> Option<&str> {
-        rule.id.as_deref()
+    fn head(rule: &FlowRule) -> &Head {
+        &rule.head
     }
 
     fn new_state(rule: &FlowRule, settings: &Settings) -> FlowState {

@@ -72,6 +72,12 @@ impl FlowState {
         }
     }
 
+    /// What the rule's count is of: a second, or its own interval.
+    #[inline]
+    pub fn period(&self) -> Duration {
+        self.rate.period()
+    }
+
     /// The interval whose view the rule counts in; `None`: the second view.
     #[inline]
     pub fn interval(&self) -> Option<Interval> {
@@ -106,7 +112,7 @@ impl FlowState {
             Moving::Temperature(warm_up) => {
                 warm_up.allowed(now, || node.passes_in_previous_second(now))
             }
-            Moving::Memory(limits, used) => limits.allowed(used.bytes()),
+            Moving::Memory(limits, used) => limits.allowed(used.bytes(now)),
         }
     }
 
