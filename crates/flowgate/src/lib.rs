@@ -32,6 +32,7 @@ pub use flowgate_rules::{
     KindSpec, Kinds, LimitApp, LoadReport, Matching, OnInvalid, Place, RuleEntry, RuleError,
     RuleInfo, RuleKind, RuleMode, RuleTable, Scope, Settings, Strategy, Warning,
     field::{Choice, FieldKind, FieldSpec, Mode, Spelling},
+    flow::MemoryLimits,
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};
 
