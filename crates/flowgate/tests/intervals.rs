@@ -15,7 +15,7 @@ const MINUTE: Measure = Measure::RatePer(Duration::from_secs(60));
 /// An engine with these rules on a clock that only moves when told to.
 fn with(rules: Vec<FlowRule>) -> (Engine, flowgate::ManualClock) {
     let (engine, time) = built(Engine::builder());
-    engine.load_flow(rules).unwrap();
+    engine.load_flow(rules).expect("the rules are fine");
     (engine, time)
 }
 
@@ -39,9 +39,9 @@ fn a_rule_per_minute_and_one_per_hour_each_hold() {
     let hour = Measure::RatePer(ms(3_600_000));
     // The box of six minutes that the first twenty are in ends 80 s after the
     // start, and leaves the hour nine boxes later; this is 180 s after it.
-    let then = Some(ms(80_000 + 9 * 360_000 - 180_000));
-    assert_eq!(block, refusal(hour, "flow/r#2", 25.0, 25.0, then));
-    time.advance(then.unwrap() - ms(1));
+    let then = ms(80_000 + 9 * 360_000 - 180_000);
+    assert_eq!(block, refusal(hour, "flow/r#2", 25.0, 25.0, Some(then)));
+    time.advance(then - ms(1));
     assert_eq!(passed(&r, 30), 0);
     time.advance(ms(1));
     assert_eq!(passed(&r, 30), 10);

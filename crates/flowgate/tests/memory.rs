@@ -21,7 +21,7 @@ impl Memory {
         let source = self.clone();
         let read = move |_| Some(source.0.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0);
         let (engine, time) = built(Engine::builder().memory_used(read));
-        engine.load_json("flow", rules).unwrap();
+        engine.load_json("flow", rules).expect("the rules are fine");
         (engine, time)
     }
 }
