@@ -58,14 +58,15 @@ fn count_is_per_interval_in_ten_boxes_unless_the_rule_says_otherwise() {
             interval(86_400_000, 1),
         ),
         (rule.clone().per_ms(u32::MAX), interval(u32::MAX.into(), 10)),
-        // Neither a queue nor places in flight count passes.
-        (rule.clone().per_ms(60_000).rate_limiter(0), None),
         (FlowRule::concurrency("a", 100.0).per_ms(60_000), None),
     ];
     for (rule, view) in table {
         let state = state(&rule);
         assert_eq!((state.interval(), state.limit()), (view, 100), "{rule:?}");
     }
+    // A queue spaces calls and counts none.
+    let queue = state(&rule.per_ms(60_000).rate_limiter(0));
+    assert_eq!(queue.interval(), None);
     // 29 per 100 s are 29, whatever doubles make of 0.29.
     let slow = state(&FlowRule::qps("a", 28.999_999_999).per_ms(100_000));
     assert_eq!(slow.limit(), 28);
