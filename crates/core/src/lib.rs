@@ -29,7 +29,8 @@ pub mod metric;
 #[cfg(not(loom))]
 pub mod node;
 pub mod publish;
-mod sync;
+#[doc(hidden)]
+pub mod sync;
 #[cfg(not(loom))]
 pub mod time;
 #[cfg(loom)]

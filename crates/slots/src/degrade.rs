@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use flowgate_core::{Block, BlockKind, Call, Departure, Measure, RuleId, Verdict};
 use flowgate_rules::RuleEntry;
-use flowgate_rules::degrade::{Admitted, BreakerState, Degrade};
+use flowgate_rules::degrade::circuit::Admitted;
+use flowgate_rules::degrade::{BreakerState, Degrade};
 
 use crate::guarded::SlotError;
 use crate::slot::Slot;
@@ -41,12 +42,11 @@ impl Slot for DegradeSlot {
 
     fn check(&self, call: &mut Call<'_>) -> Result<Verdict, SlotError> {
         for (index, check) in self.checks.iter().enumerate() {
-            match check.state.admit(call.now) {
+            match check.state.admit(call.now, drop) {
                 Ok(admitted) => {
-                    let [generation, probe] = admitted.to_words();
-                    call.leave_ticket(index as u32, [generation, probe, 0]);
+                    call.leave_ticket(index as u32, admitted.to_words());
                 }
-                Err(wait) => {
+                Err(refused) => {
                     self.undo(call);
                     let rule = check.entry.rule();
                     let block = Block::new(
@@ -58,7 +58,7 @@ impl Slot for DegradeSlot {
                     return Ok(Verdict::Block(
                         block
                             .measured_in(Measure::Breaker)
-                            .retry_after_at(Some(wait)),
+                            .retry_after_at(refused.retry_after),
                     ));
                 }
             }
@@ -69,7 +69,8 @@ impl Slot for DegradeSlot {
     fn undo(&self, call: &Call<'_>) {
         for ticket in call.tickets().rev() {
             if let Some(check) = self.checks.get(ticket.rule as usize) {
-                check.state.undecided(admitted(ticket.data));
+                let admitted = Admitted::from_words(ticket.data);
+                check.state.undecided(admitted, call.now, drop);
             }
         }
     }
@@ -78,14 +79,11 @@ impl Slot for DegradeSlot {
         for ticket in departure.tickets().rev() {
             if let Some(check) = self.checks.get(ticket.rule as usize) {
                 let Departure { outcome, now, .. } = *departure;
+                let admitted = Admitted::from_words(ticket.data);
                 check
                     .state
-                    .report(admitted(ticket.data), outcome, departure.took(), now);
+                    .report(admitted, outcome, departure.took(), now, drop);
             }
         }
     }
-}
-
-fn admitted([generation, probe, _]: [u64; 3]) -> Admitted {
-    Admitted::from_words([generation, probe])
 }
