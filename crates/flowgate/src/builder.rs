@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use flowgate_core::publish::Published;
 use flowgate_core::{Clock, GeometryError, NodeSettings};
-use flowgate_rules::{RuleSet, Settings};
-use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, Position, Slot, SlotError};
+use flowgate_rules::{BreakerTransition, Decide, Observers, RuleSet, Settings};
+use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, Position, Slot, SlotError, SlotKinds};
 
 use crate::engine::{Counters, Engine, Limits, Shared};
 use crate::registry::{NoResources, Registry};
@@ -24,8 +24,11 @@ pub struct EngineBuilder {
     borrow_wait_max: Duration,
     rt_max: Duration,
     cold_factor: u32,
+    breaker_observers: Observers,
+    jitter_seed: Option<u64>,
     limits: Limits,
     custom: Vec<CustomSlot>,
+    kinds: SlotKinds,
     faults: FaultCounter,
 }
 
@@ -45,8 +48,8 @@ pub enum BuildError {
     /// A limit of nothing.
     #[error("{0}: 0 would leave nothing to count with; give 1 or more")]
     Limit(&'static str),
-    /// Too many custom slots.
-    #[error("{0} custom slots; give at most {CUSTOM_SLOTS_MAX}")]
+    /// Too many custom slots and kinds.
+    #[error("{0} custom slots and kinds; give at most {CUSTOM_SLOTS_MAX}")]
     CustomSlots(usize),
 }
 
@@ -59,6 +62,8 @@ impl Default for EngineBuilder {
             borrow_wait_max: Duration::from_millis(500),
             rt_max: Duration::from_millis(5_000),
             cold_factor: 3,
+            breaker_observers: Observers::default(),
+            jitter_seed: None,
             limits: Limits {
                 resources_max: 10_000,
                 origins_max: 200,
@@ -67,6 +72,7 @@ impl Default for EngineBuilder {
                 default_context_statistics: false,
             },
             custom: Vec::new(),
+            kinds: SlotKinds::standard(),
             faults: FaultCounter::default(),
         }
     }
@@ -107,6 +113,27 @@ impl EngineBuilder {
     /// least 2. Default: 3.
     pub fn cold_factor(mut self, factor: u32) -> Self {
         self.cold_factor = factor;
+        self
+    }
+
+    /// Called after each change of a breaker's state, on the thread of the call
+    /// that made it: be quick, hand on what takes time. No lock is held; a panic
+    /// is caught and counted. Several are called in the order they were added.
+    ///
+    /// Two changes of one breaker that follow at once may come in the other
+    /// order, by two threads: their `generation` says which was first.
+    pub fn on_breaker_change(
+        mut self,
+        observer: impl Fn(&BreakerTransition) + Send + Sync + 'static,
+    ) -> Self {
+        self.breaker_observers.add(observer);
+        self
+    }
+
+    /// What the `jitter` of breakers is drawn from, to have the same open times
+    /// in each run. Default: each breaker has a seed of its own.
+    pub fn jitter_seed(mut self, seed: u64) -> Self {
+        self.jitter_seed = Some(seed);
         self
     }
 
@@ -158,6 +185,16 @@ impl EngineBuilder {
             position,
             slot: Arc::new(slot),
         });
+        self
+    }
+
+    /// Adds a kind of rules of your own: documents may then have a list of its
+    /// name, and its slot stands at `position` in the chain of every resource
+    /// that such a rule is for. A kind of the name of another takes its place
+    /// in documents. If it panics, that is caught and counted as for custom
+    /// slots.
+    pub fn kind<K: Decide>(mut self, position: Position) -> Self {
+        self.kinds.add::<K>(position);
         self
     }
 
@@ -215,17 +252,22 @@ impl EngineBuilder {
                 return Err(BuildError::Limit(name));
             }
         }
-        if self.custom.len() > CUSTOM_SLOTS_MAX {
-            return Err(BuildError::CustomSlots(self.custom.len()));
+        let custom_slots = self.custom.len() + self.kinds.custom_len();
+        if custom_slots > CUSTOM_SLOTS_MAX {
+            return Err(BuildError::CustomSlots(custom_slots));
         }
         let settings = Settings {
             cold_factor: self.cold_factor,
             interval_ms,
+            breaker_observers: self.breaker_observers,
+            jitter_seed: self.jitter_seed,
         };
         let custom: Arc<[CustomSlot]> = self.custom.into();
         let faults = Arc::new(self.faults);
+        let kinds = Arc::new(self.kinds);
         let plan = ChainPlan {
-            rules: RuleSet::default(),
+            rules: RuleSet::new(kinds.kinds()),
+            kinds: Arc::clone(&kinds),
             related: Default::default(),
             settings: settings.clone(),
             custom: Arc::clone(&custom),
@@ -241,6 +283,7 @@ impl EngineBuilder {
             counters: Counters::default(),
             faults,
             custom,
+            kinds,
             settings,
             loading: Mutex::new(()),
         });

@@ -5,7 +5,11 @@
 //! document   text → JSON with places → fields → checked rules; faults, report
 //! field      one definition per field: reading, errors, descriptions
 //! kind       RuleKind: what a kind has to say of itself
-//! table      RuleTable: the rules of one kind in force, and their live state
+//! head       what every rule says: id, resource or pattern, mode
+//! decide     Decide: how the rules of a kind decide on a call, one by one
+//! kinds      Kinds: the kinds there are, a service's own among them
+//! table      RuleTable: the rules of one kind in force, and what lives on
+//! hits       what a rule has done, in numbers
 //! set        RuleSet: one table per kind, loaded as a whole or not at all
 //! flow       flow rules
 //! degrade    circuit breakers
@@ -34,6 +38,8 @@
 #![cfg_attr(loom, allow(dead_code, reason = "the callers are left out"))]
 
 // Under `--cfg loom` only what the models drive is compiled.
+#[cfg(not(loom))]
+mod decide;
 pub mod degrade;
 #[cfg(not(loom))]
 pub mod document;
@@ -42,7 +48,13 @@ pub mod field;
 #[cfg(not(loom))]
 pub mod flow;
 #[cfg(not(loom))]
+mod head;
+#[cfg(not(loom))]
+mod hits;
+#[cfg(not(loom))]
 mod kind;
+#[cfg(not(loom))]
+mod kinds;
 #[cfg(not(loom))]
 mod set;
 #[cfg(not(loom))]
@@ -51,9 +63,11 @@ mod settings;
 mod table;
 
 pub use degrade::Degrade;
-pub use degrade::circuit::{CircuitState, Forced};
+pub use degrade::circuit::{Cause, Change, CircuitFigures, CircuitState, Forced, Results};
 #[cfg(not(loom))]
-pub use degrade::{BreakerState, BreakerStrategy, DegradeRule};
+pub use decide::{Decide, Decision, InForce};
+#[cfg(not(loom))]
+pub use degrade::{BreakerState, BreakerStrategy, BreakerTransition, DegradeRule, Observers};
 #[cfg(not(loom))]
 pub use document::{
     Duplicate, Fault, Fields, KindReport, LoadReport, OnInvalid, Place, Remark, RuleError, Warning,
@@ -61,10 +75,16 @@ pub use document::{
 #[cfg(not(loom))]
 pub use flow::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy};
 #[cfg(not(loom))]
-pub use kind::{KindSpec, RuleKind};
+pub use head::{DEFAULT_RESOURCE, Head, Matching, RuleMode};
 #[cfg(not(loom))]
-pub use set::{RuleSet, TableOf};
+pub use hits::{HitCounts, Hits};
+#[cfg(not(loom))]
+pub use kind::{KindSpec, RuleKind, Scope};
+#[cfg(not(loom))]
+pub use kinds::Kinds;
+#[cfg(not(loom))]
+pub use set::RuleSet;
 #[cfg(not(loom))]
 pub use settings::Settings;
 #[cfg(not(loom))]
-pub use table::{RuleEntry, RuleTable};
+pub use table::{RuleEntry, RuleInfo, RuleTable};

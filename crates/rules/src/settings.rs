@@ -1,5 +1,7 @@
 //! What the engine, not a rule, decides.
 
+use crate::degrade::Observers;
+
 /// Engine-wide figures that rules are read and run with.
 ///
 /// ```
@@ -16,6 +18,12 @@ pub struct Settings {
     /// Length of the second view in milliseconds, default 1000. Decides from
     /// which `count` on a call can pass at all: `count × interval ≥ 1`.
     pub interval_ms: u32,
+    /// Who is told when a breaker changes its state.
+    pub breaker_observers: Observers,
+    /// What the jitter of breakers is drawn from; `None`: each breaker has a
+    /// seed of its own, so that those of many processes do not come back at
+    /// once. Give one to have the same times in each run.
+    pub jitter_seed: Option<u64>,
 }
 
 impl Default for Settings {
@@ -23,6 +31,8 @@ impl Default for Settings {
         Self {
             cold_factor: 3,
             interval_ms: 1000,
+            breaker_observers: Observers::default(),
+            jitter_seed: None,
         }
     }
 }

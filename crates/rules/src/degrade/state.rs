@@ -1,16 +1,17 @@
 //! The breaker of one rule for one resource: what the rule's words mean to the
 //! [circuit](super::circuit), and which results are bad.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::time::Duration;
 
 use flowgate_core::{Outcome, Timestamp};
 
 use super::circuit::{
-    Admitted, BackOff, Change, Circuit, CircuitFigures, CircuitState, Forced, Limits, PROBES_MAX,
-    Probing, Refused, Span, Threshold,
+    Admitted, BackOff, Change, Circuit, CircuitFigures, CircuitState, Forced, Limits, Probing,
+    Refused, Span, Threshold,
 };
-use super::{BreakerStrategy, DegradeRule};
+use super::{BreakerStrategy, DegradeRule, Observers};
+use crate::Settings;
 
 /// The breaker of one rule for one resource.
 #[derive(Debug)]
@@ -18,23 +19,28 @@ pub struct BreakerState {
     strategy: BreakerStrategy,
     slow_rt_ms: f64,
     circuit: Circuit,
+    observers: Observers,
 }
 
 impl BreakerState {
-    /// A breaker for `rule`, which has been validated. The jitter of its open
-    /// times is its own.
-    pub fn new(rule: &DegradeRule) -> Self {
-        // Keys of the process and of the moment: no two breakers draw alike.
-        Self::with_seed(rule, RandomState::new().hash_one(rule))
-    }
-
-    /// The same with the jitter of this seed, which repeats.
-    pub fn with_seed(rule: &DegradeRule, seed: u64) -> Self {
+    /// A breaker for `rule`, which has been validated.
+    pub fn new(rule: &DegradeRule, settings: &Settings) -> Self {
+        let seed = match settings.jitter_seed {
+            Some(seed) => BuildHasherDefault::<DefaultHasher>::default().hash_one((seed, rule)),
+            // Keys of the process and of the moment: no two breakers draw alike.
+            None => RandomState::new().hash_one(rule),
+        };
         BreakerState {
             strategy: rule.grade,
             slow_rt_ms: rule.count,
             circuit: Circuit::new(limits(rule, seed)),
+            observers: settings.breaker_observers.clone(),
         }
+    }
+
+    /// Who is to be told of what changes.
+    pub fn observers(&self) -> &Observers {
+        &self.observers
     }
 
     /// The state now. An open breaker stays open until a call probes it.
@@ -102,32 +108,50 @@ impl BreakerState {
 }
 
 fn limits(rule: &DegradeRule, seed: u64) -> Limits {
-    let open_time = Duration::from_secs(u64::from(rule.time_window_sec));
-    let probes = rule.probe_num.unwrap_or(1).clamp(1, PROBES_MAX);
+    let open_time = rule.open_time();
+    let max = rule
+        .max_time_window_sec
+        .unwrap_or(DegradeRule::MAX_TIME_WINDOW_SEC);
     Limits {
-        span: Span::Time {
-            interval: Duration::from_millis(u64::from(rule.stat_interval_ms.max(1))),
-            boxes: 1,
-        },
+        span: span(rule),
         threshold: match rule.grade {
-            BreakerStrategy::ErrorCount => Threshold::Number(rule.threshold()),
-            _ => Threshold::Ratio(rule.threshold()),
+            BreakerStrategy::SlowRatio | BreakerStrategy::ErrorRatio => {
+                Threshold::Ratio(rule.threshold())
+            }
+            BreakerStrategy::ErrorCount | BreakerStrategy::ConsecutiveErrors => {
+                Threshold::Number(rule.threshold())
+            }
         },
-        results_min: u64::from(rule.min_request_amount),
+        results_min: match rule.grade {
+            // They are as many as they are.
+            BreakerStrategy::ConsecutiveErrors => 1,
+            _ => u64::from(rule.min_request_amount),
+        },
         back_off: BackOff {
             base: open_time,
-            multiplier: 1.0,
-            max: open_time,
-            jitter: 0.0,
+            multiplier: rule.backoff_multiplier,
+            max: Duration::from_secs(u64::from(max)),
+            jitter: rule.jitter,
             seed,
         },
         probing: Probing {
-            probes,
-            needed: probes,
+            probes: rule.probe_num.unwrap_or(1),
+            needed: rule.probes_needed(),
             timeout: rule
                 .half_open_timeout_ms
                 .map_or(open_time, Duration::from_millis),
         },
-        forced: None,
+        forced: rule.force,
+    }
+}
+
+fn span(rule: &DegradeRule) -> Span {
+    match (rule.grade, rule.stat_window_calls) {
+        (BreakerStrategy::ConsecutiveErrors, _) => Span::InARow,
+        (_, Some(calls)) => Span::Calls(calls),
+        (_, None) => Span::Time {
+            interval: Duration::from_millis(u64::from(rule.stat_interval_ms)),
+            boxes: rule.stat_buckets,
+        },
     }
 }

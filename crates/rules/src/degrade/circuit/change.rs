@@ -3,11 +3,13 @@
 use std::fmt;
 
 use flowgate_core::Timestamp;
+use serde::Serialize;
 
 use super::Results;
 
 /// What callers see of a breaker.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum CircuitState {
     /// Calls pass and are counted.
     Closed,
@@ -18,7 +20,8 @@ pub enum CircuitState {
 }
 
 /// What somebody has decided in a breaker's place.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Forced {
     /// Every call is refused, with no time to try again.
     Open,
