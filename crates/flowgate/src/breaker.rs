@@ -92,7 +92,10 @@ impl Breaker {
     fn look<T>(&self, look: impl FnOnce(&BreakerState) -> T) -> T {
         match self.entry.state_of(&self.resource) {
             Some(state) => look(&state),
-            None => look(&BreakerState::new(self.rule(), &self.engine.shared.settings)),
+            None => look(&BreakerState::new(
+                self.rule(),
+                &self.engine.shared.settings,
+            )),
         }
     }
 

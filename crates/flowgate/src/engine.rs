@@ -8,8 +8,8 @@ use flowgate_core::node::RawFigures;
 use flowgate_core::publish::Published;
 use flowgate_core::{Clock, NodeSettings, NodeSnapshot};
 use flowgate_rules::{
-    Degrade, DegradeRule, Flow, FlowRule, KindSpec, LoadReport, OnInvalid, RuleError,
-    RuleInfo, RuleKind, RuleSet, RuleTable, Settings,
+    Degrade, DegradeRule, Flow, FlowRule, KindSpec, LoadReport, OnInvalid, RuleError, RuleInfo,
+    RuleKind, RuleSet, RuleTable, Settings,
 };
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, SlotKinds};
 

@@ -62,10 +62,10 @@ mod settings;
 #[cfg(not(loom))]
 mod table;
 
-pub use degrade::Degrade;
-pub use degrade::circuit::{Cause, Change, CircuitFigures, CircuitState, Forced, Results};
 #[cfg(not(loom))]
 pub use decide::{Decide, Decision, InForce};
+pub use degrade::Degrade;
+pub use degrade::circuit::{Cause, Change, CircuitFigures, CircuitState, Forced, Results};
 #[cfg(not(loom))]
 pub use degrade::{BreakerState, BreakerStrategy, BreakerTransition, DegradeRule, Observers};
 #[cfg(not(loom))]

@@ -94,7 +94,6 @@ fn two_bad_results_that_meet_in_an_interval_open_it() {
     two_bad_results_open(Span::Time { interval, boxes: 1 });
 }
 
-/// Fails if the sums are read again instead of taken from the addition.
 #[test]
 fn two_bad_results_that_meet_among_the_last_calls_open_it() {
     two_bad_results_open(Span::Calls(2));
@@ -111,7 +110,7 @@ fn two_bad_results_in_a_row_that_meet_open_it() {
 fn the_ring_of_last_calls_ends_with_right_sums() {
     model(3, || {
         let mut limits = limits(Span::Calls(1), 1);
-        limits.threshold = Threshold::Ratio(2.0);
+        limits.threshold = Threshold::Number(9.0);
         let circuit = Arc::new(Circuit::new(limits));
         let first = admit(&circuit, 1).expect("closed");
         report(&circuit, first, true, 1);

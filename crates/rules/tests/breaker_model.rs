@@ -244,7 +244,13 @@ impl Naive {
             } => {
                 let out = places.iter().flatten().filter(|(_, end)| *end > now);
                 let number = opening.number;
-                (CircuitState::HalfOpen, number, out.count() as u64, *good, *bad)
+                (
+                    CircuitState::HalfOpen,
+                    number,
+                    out.count() as u64,
+                    *good,
+                    *bad,
+                )
             }
         };
         prop_assert_eq!(figures.state, state);
@@ -293,7 +299,11 @@ fn limits() -> impl Strategy<Value = Limits> {
         prop_oneof![Just(0.0), Just(0.5), Just(1.0)].prop_map(Threshold::Ratio),
         (0_u32..4).prop_map(|number| Threshold::Number(f64::from(number))),
     ];
-    let back_off = (prop_oneof![Just(1.0), Just(2.0)], 0.0..1.0_f64, any::<u64>());
+    let back_off = (
+        prop_oneof![Just(1.0), Just(2.0)],
+        0.0..1.0_f64,
+        any::<u64>(),
+    );
     let probing = (1_u32..4).prop_flat_map(|probes| (Just(probes), 1..=probes, 1_u64..150));
     let forced = prop_oneof![
         8 => Just(None),

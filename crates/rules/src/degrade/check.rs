@@ -140,7 +140,7 @@ fn check_window(rule: &DegradeRule, fields: &mut Fields<'_>) {
             if given {
                 fields.warn(
                     field,
-                    "not used: errors in a row (grade 3) are counted in whatever time; leave it out",
+                    "not used: errors in a row are counted in whatever time; leave it out",
                 );
             }
         }

@@ -12,9 +12,9 @@
 //! ```
 
 // The models of the circuit are compiled without the rest.
-pub mod circuit;
 #[cfg(not(loom))]
 mod check;
+pub mod circuit;
 #[cfg(not(loom))]
 mod decide;
 #[cfg(not(loom))]

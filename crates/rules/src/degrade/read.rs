@@ -22,7 +22,7 @@ const FIELDS: &[FieldSpec] = &[
         "what is looked at",
     )
     .default("0")
-    .advice("give 0 (slowRatio), 1 (errorRatio), 2 (errorCount) or 3 (consecutiveErrors)"),
+    .advice("give 0 (slowRatio), 1 (errorRatio), 2 (errorCount) or \"consecutiveErrors\""),
     FieldSpec::new(
         "count",
         FieldKind::Number,
@@ -138,11 +138,11 @@ const FIELDS: &[FieldSpec] = &[
 const SPELLINGS: &[Spelling] = &[
     Spelling {
         theirs: "strategy",
-        ours: "write grade, 0 (slowRatio), 1 (errorRatio), 2 (errorCount) or 3 (consecutiveErrors)",
+        ours: "write grade, 0 (slowRatio), 1 (errorRatio) or 2 (errorCount)",
     },
     Spelling {
         theirs: "threshold",
-        ours: "write slowRatioThreshold (grade 0) or count (grades 1 to 3)",
+        ours: "write slowRatioThreshold (grade 0) or count (other grades)",
     },
     Spelling {
         theirs: "maxAllowedRtMs",

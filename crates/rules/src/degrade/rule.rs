@@ -369,7 +369,8 @@ impl Mode for BreakerStrategy {
             "consecutiveErrors",
             "the number of calls that have failed in a row",
         )
-        .or(&["consecutiveFailures"]),
+        .or(&["consecutiveFailures"])
+        .by_name(),
     ];
 }
 
@@ -383,6 +384,10 @@ impl Mode for Forced {
 
 impl Serialize for BreakerStrategy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u32(*self as u32)
+        match self {
+            // Sentinel has no number for it.
+            BreakerStrategy::ConsecutiveErrors => serializer.serialize_str("consecutiveErrors"),
+            _ => serializer.serialize_u32(*self as u32),
+        }
     }
 }

@@ -83,7 +83,10 @@ mod tests {
         let openings = [1, 2, 3, 4, 5, 6, 1_000, u32::MAX];
         let times = openings.map(|n| back_off(2.0, 0.0).open_time(n, 1).as_secs());
         assert_eq!(times, [2, 4, 8, 16, 30, 30, 30, 30]);
-        assert_eq!(openings.map(|n| back_off(1.0, 0.0).open_time(n, 1).as_secs()), [2; 8]);
+        assert_eq!(
+            openings.map(|n| back_off(1.0, 0.0).open_time(n, 1).as_secs()),
+            [2; 8]
+        );
     }
 
     #[test]
@@ -108,7 +111,10 @@ mod tests {
     #[test]
     fn the_same_seed_gives_the_same_times_and_another_others() {
         let times = |seed| {
-            let back_off = BackOff { seed, ..back_off(2.0, 0.5) };
+            let back_off = BackOff {
+                seed,
+                ..back_off(2.0, 0.5)
+            };
             [1, 2, 3].map(|n| back_off.open_time(n, u64::from(n)))
         };
         assert_eq!(times(1), times(1));

@@ -202,9 +202,7 @@ impl Circuit {
                     return Ok(Admitted::plainly(generation));
                 }
                 Stage::Forced(Forced::Open) => None,
-                Stage::Open(opening) if now < opening.retry_at => {
-                    Some(opening.retry_at.since(now))
-                }
+                Stage::Open(opening) if now < opening.retry_at => Some(opening.retry_at.since(now)),
                 Stage::Open(opening) => {
                     // This call is the first probe.
                     let (probes, probe) = Probes::with_one(self.limits.probing, now);
@@ -338,10 +336,7 @@ impl Circuit {
     pub fn reset(&self, now: Timestamp, told: impl FnMut(Change)) -> bool {
         self.change_until_done(now, told, |phase| {
             let fresh = || Stage::Closed(Window::new(&self.limits.span));
-            phase
-                .forced()
-                .is_none()
-                .then(|| (fresh(), Cause::Reset))
+            phase.forced().is_none().then(|| (fresh(), Cause::Reset))
         })
     }
 
@@ -497,15 +492,17 @@ impl Admitted {
 
     /// As plain numbers, for a slot's ticket.
     pub fn to_words(self) -> [u64; 3] {
-        let (slot, until) = self.probe.map_or((0, 0), |probe| {
-            (u64::from(probe.slot) + 1, probe.until)
-        });
+        let (slot, until) = self
+            .probe
+            .map_or((0, 0), |probe| (u64::from(probe.slot) + 1, probe.until));
         [self.generation, slot, until]
     }
 
     /// From the numbers of [`Admitted::to_words`].
     pub fn from_words([generation, slot, until]: [u64; 3]) -> Self {
-        let slot = slot.checked_sub(1).and_then(|slot| u32::try_from(slot).ok());
+        let slot = slot
+            .checked_sub(1)
+            .and_then(|slot| u32::try_from(slot).ok());
         Admitted {
             generation,
             probe: slot.map(|slot| Probe { slot, until }),

@@ -121,7 +121,9 @@ impl Window {
         match self {
             Window::Timed(ring) => {
                 let from = now - ring.interval();
-                sum(ring.windows_unrolled(now).filter(|window| window.start() > from))
+                sum(ring
+                    .windows_unrolled(now)
+                    .filter(|window| window.start() > from))
             }
             Window::Last(calls) => calls.read(),
             Window::InARow(streak) => in_a_row(streak.load(Ordering::Relaxed)),
