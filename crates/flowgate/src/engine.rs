@@ -8,8 +8,8 @@ use flowgate_core::node::RawFigures;
 use flowgate_core::publish::Published;
 use flowgate_core::{Clock, NodeSettings, NodeSnapshot};
 use flowgate_rules::{
-    CircuitState, Degrade, DegradeRule, Flow, FlowRule, KindSpec, LoadReport, OnInvalid, RuleError,
-    RuleInfo, RuleKind, RuleSet, RuleTable, Settings,
+    Degrade, DegradeRule, Flow, FlowRule, KindSpec, LoadReport, OnInvalid, RuleError, RuleInfo,
+    RuleKind, RuleSet, RuleTable, Settings,
 };
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, SlotKinds};
 
@@ -98,6 +98,8 @@ pub struct EngineStats {
     pub waits_in_runtime: u64,
     /// Faults of custom slots.
     pub slot_faults: u64,
+    /// Panics of those who are told of breakers' changes.
+    pub breaker_observer_panics: u64,
     /// Number of the rules in force; grows with each load.
     pub generation: u64,
 }
@@ -311,17 +313,6 @@ impl Engine {
         self.table::<Degrade>()
     }
 
-    /// The states of the breakers of `resource`, in the order of the rules.
-    pub fn breakers(&self, resource: &str) -> Vec<CircuitState> {
-        let entries = self.degrade_rules().matching(resource).into_iter();
-        let state = |entry: Arc<flowgate_rules::RuleEntry<Degrade>>| {
-            entry
-                .state_of(resource)
-                .map_or(CircuitState::Closed, |breaker| breaker.state())
-        };
-        entries.map(state).collect()
-    }
-
     fn replace(
         &self,
         change: impl FnOnce(&RuleSet, &Settings) -> Result<(RuleSet, LoadReport), RuleError>,
@@ -405,6 +396,7 @@ impl Engine {
             overflowed_contexts: read(&counters.overflowed_contexts),
             waits_in_runtime: read(&counters.waits_in_runtime),
             slot_faults: self.shared.faults.count(),
+            breaker_observer_panics: self.shared.settings.breaker_observers.panics(),
             generation: self.shared.plan.generation(),
         }
     }

@@ -50,6 +50,9 @@ pub struct Choice {
     pub aliases: &'static [&'static str],
     /// What it does.
     pub help: &'static str,
+    /// Whether it is written by its name alone: Sentinel refuses its number, so
+    /// a document that has the number there is at fault.
+    pub by_name: bool,
 }
 
 /// An enum that JSON writes as a number or a name.
@@ -113,7 +116,15 @@ impl Choice {
             name,
             aliases: &[],
             help,
+            by_name: false,
         }
+    }
+
+    /// Takes its number away: it is written by name.
+    #[must_use]
+    pub const fn by_name(mut self) -> Self {
+        self.by_name = true;
+        self
     }
 
     /// Further names.
@@ -139,7 +150,10 @@ pub(crate) fn choices_text(choices: &[Choice]) -> String {
     let shown: Vec<String> = choices
         .iter()
         .enumerate()
-        .map(|(number, choice)| format!("{number} ({})", choice.name))
+        .map(|(number, choice)| match choice.by_name {
+            true => format!("\"{}\"", choice.name),
+            false => format!("{number} ({})", choice.name),
+        })
         .collect();
     match shown.split_last() {
         Some((last, [])) => last.clone(),

@@ -35,29 +35,56 @@
 //! );
 //! ```
 
+#![cfg_attr(loom, allow(dead_code, reason = "the callers are left out"))]
+
+// Under `--cfg loom` only what the models drive is compiled.
+#[cfg(not(loom))]
 mod decide;
 pub mod degrade;
+#[cfg(not(loom))]
 pub mod document;
+#[cfg(not(loom))]
 pub mod field;
+#[cfg(not(loom))]
 pub mod flow;
+#[cfg(not(loom))]
 mod head;
+#[cfg(not(loom))]
 mod hits;
+#[cfg(not(loom))]
 mod kind;
+#[cfg(not(loom))]
 mod kinds;
+#[cfg(not(loom))]
 mod set;
+#[cfg(not(loom))]
 mod settings;
+#[cfg(not(loom))]
 mod table;
 
+#[cfg(not(loom))]
 pub use decide::{Decide, Decision, InForce};
-pub use degrade::{BreakerState, BreakerStrategy, CircuitState, Degrade, DegradeRule};
+pub use degrade::Degrade;
+pub use degrade::circuit::{Cause, Change, CircuitFigures, CircuitState, Forced, Results};
+#[cfg(not(loom))]
+pub use degrade::{BreakerState, BreakerStrategy, BreakerTransition, DegradeRule, Observers};
+#[cfg(not(loom))]
 pub use document::{
     Duplicate, Fault, Fields, KindReport, LoadReport, OnInvalid, Place, Remark, RuleError, Warning,
 };
+#[cfg(not(loom))]
 pub use flow::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy};
+#[cfg(not(loom))]
 pub use head::{DEFAULT_RESOURCE, Head, Matching, RuleMode};
+#[cfg(not(loom))]
 pub use hits::{HitCounts, Hits};
+#[cfg(not(loom))]
 pub use kind::{KindSpec, RuleKind, Scope};
+#[cfg(not(loom))]
 pub use kinds::Kinds;
+#[cfg(not(loom))]
 pub use set::RuleSet;
+#[cfg(not(loom))]
 pub use settings::{MemoryUsed, Settings};
+#[cfg(not(loom))]
 pub use table::{RuleEntry, RuleInfo, RuleTable};

@@ -209,7 +209,17 @@ impl<'a> Fields<'a> {
     pub fn mode_number(&mut self, field: &'static str) -> Option<i128> {
         let value = self.value(field)?;
         match value.shape() {
-            Shape::Number => self.whole(field),
+            Shape::Number => {
+                let number = self.whole(field)?;
+                let choice = usize::try_from(number)
+                    .ok()
+                    .and_then(|index| self.choices(field).get(index));
+                if choice.is_some_and(|choice| choice.by_name) {
+                    self.fault_unknown_mode(field, &number.to_string());
+                    return None;
+                }
+                Some(number)
+            }
             Shape::Text => {
                 let name = self.text(field)?;
                 let index = field::choice_named(self.choices(field), &name);
