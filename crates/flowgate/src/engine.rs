@@ -8,8 +8,8 @@ use flowgate_core::node::RawFigures;
 use flowgate_core::publish::Published;
 use flowgate_core::{Clock, NodeSettings, NodeSnapshot};
 use flowgate_rules::{
-    Degrade, DegradeRule, Flow, FlowRule, KindSpec, LoadReport, OnInvalid, RuleError, RuleInfo,
-    RuleKind, RuleSet, RuleTable, Settings,
+    Degrade, DegradeRule, Flow, FlowRule, KindSpec, LoadOptions, LoadReport, OnInvalid, RuleError,
+    RuleInfo, RuleKind, RuleSet, RuleTable, Settings,
 };
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, SlotKinds};
 
@@ -174,7 +174,8 @@ impl Engine {
         self.load_json_with(kind, text, OnInvalid::Refuse)
     }
 
-    /// The same, with a choice of what happens to faulty rules.
+    /// The same, with a choice of what happens to faulty rules, and of the
+    /// dialect.
     ///
     /// # Errors
     ///
@@ -184,9 +185,9 @@ impl Engine {
         &self,
         kind: &str,
         text: impl AsRef<[u8]>,
-        on_invalid: OnInvalid,
+        options: impl Into<LoadOptions>,
     ) -> Result<LoadReport, RuleError> {
-        self.replace(|rules, settings| rules.with_list(kind, text, settings, on_invalid))
+        self.replace(|rules, settings| rules.with_list(kind, text, settings, options))
     }
 
     /// Puts a whole document in force: an object with a list for each kind. A
@@ -199,7 +200,8 @@ impl Engine {
         self.load_document_with(text, OnInvalid::Refuse)
     }
 
-    /// The same, with a choice of what happens to faulty rules.
+    /// The same, with a choice of what happens to faulty rules, and of the
+    /// dialect.
     ///
     /// # Errors
     ///
@@ -207,9 +209,9 @@ impl Engine {
     pub fn load_document_with(
         &self,
         text: impl AsRef<[u8]>,
-        on_invalid: OnInvalid,
+        options: impl Into<LoadOptions>,
     ) -> Result<LoadReport, RuleError> {
-        self.replace(|rules, settings| rules.with_document(text, settings, on_invalid))
+        self.replace(|rules, settings| rules.with_document(text, settings, options))
     }
 
     /// Puts rules of kind `K` that were built in code in force.

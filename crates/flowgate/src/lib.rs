@@ -30,11 +30,11 @@ pub use flowgate_core::{
 };
 pub use flowgate_rules::{
     BreakerStrategy, BreakerTransition, Cause, CircuitFigures, CircuitState, ControlBehavior,
-    Decide, Decision, Degrade, DegradeRule, Duplicate, Fault, Fields, Flow, FlowRule, Forced,
-    Grade, Head, HitCounts, InForce, KindReport, KindSpec, Kinds, LimitApp, LoadReport, Matching,
-    OnInvalid, Place, Results, RuleEntry, RuleError, RuleInfo, RuleKind, RuleMode, RuleTable,
-    Scope, Settings, Strategy, Warning,
-    field::{Choice, FieldKind, FieldSpec, Mode, Spelling},
+    Decide, Decision, Degrade, DegradeRule, Dialect, Duplicate, Fault, Fields, Flow, FlowRule,
+    Forced, Golang, GolangRule, GolangSpec, Grade, Head, HitCounts, InForce, KindReport, KindSpec,
+    Kinds, LimitApp, LoadOptions, LoadReport, Matching, OnInvalid, Place, Results, RuleEntry,
+    RuleError, RuleInfo, RuleKind, RuleMode, RuleTable, Scope, Settings, Strategy, Warning,
+    field::{Choice, FieldKind, FieldSpec, Mode},
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};
 

@@ -18,9 +18,15 @@ pub struct FieldSpec {
     pub help: &'static str,
     /// The last half of an error about it: what would do.
     pub advice: &'static str,
-    /// Whether sentinel-golang's rules have it under the same name, so that
-    /// it does not tell the two dialects apart.
+    /// Whether it is written so in sentinel-golang's dialect too, so that it
+    /// does not tell the two apart.
     pub shared: bool,
+    /// Whether every rule has to have it.
+    pub required: bool,
+    /// The least that a rule which uses it may say, of a number.
+    pub min: Option<u32>,
+    /// The most.
+    pub max: Option<u32>,
 }
 
 /// What may stand in a field.
@@ -63,15 +69,6 @@ pub trait Mode: Copy + 'static {
     const CHOICES: &'static [Choice];
 }
 
-/// A field name of sentinel-golang's rules that Sentinel's own do not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Spelling {
-    /// The name in sentinel-golang.
-    pub theirs: &'static str,
-    /// What to write here instead, to follow "here".
-    pub ours: &'static str,
-}
-
 impl FieldSpec {
     /// A field; the other parts follow through the methods below.
     #[must_use]
@@ -83,6 +80,9 @@ impl FieldSpec {
             help,
             advice: "",
             shared: false,
+            required: false,
+            min: None,
+            max: None,
         }
     }
 
@@ -100,10 +100,31 @@ impl FieldSpec {
         self
     }
 
-    /// Marks a name that sentinel-golang uses too.
+    /// Marks a field that is written so in sentinel-golang's dialect too.
     #[must_use]
     pub const fn shared(mut self) -> Self {
         self.shared = true;
+        self
+    }
+
+    /// Marks a field that every rule has to have.
+    #[must_use]
+    pub const fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    /// The least that may stand there.
+    #[must_use]
+    pub const fn min(mut self, min: u32) -> Self {
+        self.min = Some(min);
+        self
+    }
+
+    /// The most that may stand there.
+    #[must_use]
+    pub const fn max(mut self, max: u32) -> Self {
+        self.max = Some(max);
         self
     }
 }

@@ -5,6 +5,7 @@
 //! document   text → JSON with places → fields → checked rules; faults, report
 //! field      one definition per field: reading, errors, descriptions
 //! kind       RuleKind: what a kind has to say of itself
+//! dialect    Sentinel's spelling and sentinel-golang's
 //! head       what every rule says: id, resource or pattern, mode
 //! decide     Decide: how the rules of a kind decide on a call, one by one
 //! kinds      Kinds: the kinds there are, a service's own among them
@@ -42,6 +43,8 @@
 mod decide;
 pub mod degrade;
 #[cfg(not(loom))]
+mod dialect;
+#[cfg(not(loom))]
 pub mod document;
 #[cfg(not(loom))]
 pub mod field;
@@ -69,8 +72,11 @@ pub use degrade::circuit::{Cause, Change, CircuitFigures, CircuitState, Forced, 
 #[cfg(not(loom))]
 pub use degrade::{BreakerState, BreakerStrategy, BreakerTransition, DegradeRule, Observers};
 #[cfg(not(loom))]
+pub use dialect::{Dialect, Golang, GolangRule, GolangSpec};
+#[cfg(not(loom))]
 pub use document::{
-    Duplicate, Fault, Fields, KindReport, LoadReport, OnInvalid, Place, Remark, RuleError, Warning,
+    Duplicate, Fault, Fields, KindReport, LoadOptions, LoadReport, OnInvalid, Place, Remark,
+    RuleError, Warning,
 };
 #[cfg(not(loom))]
 pub use flow::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy};

@@ -353,10 +353,6 @@ fn b061_breakers_that_can_never_work_are_refused_with_the_field_named() {
             r#""count": 1, "timeWindow": 1, "probeNum": 0"#,
             "probeNum: 0 would never close again; give a number of probes, at least 1, or leave it out",
         ),
-        (
-            r#""count": 1, "retryTimeoutMs": 1, "timeWindow": 1"#,
-            "retryTimeoutMs: this is sentinel-golang's field; here write timeWindow, in seconds, or timeWindowMs",
-        ),
     ] {
         assert_eq!(degrade(members).0, [fault], "{members}");
     }

@@ -4,6 +4,8 @@
 //! ```text
 //! rule       what a breaker says
 //! read       how that is written in JSON
+//! golang     and how sentinel-golang writes it
+//! normal     what it means, unused fields put aside
 //! check      what makes it valid
 //! circuit    the states and the ways between them, without rules and calls
 //! state      what the rule means to its circuit, and which results are bad
@@ -17,6 +19,10 @@ mod check;
 pub mod circuit;
 #[cfg(not(loom))]
 mod decide;
+#[cfg(not(loom))]
+mod golang;
+#[cfg(not(loom))]
+mod normal;
 #[cfg(not(loom))]
 mod observers;
 #[cfg(not(loom))]

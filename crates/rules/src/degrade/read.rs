@@ -1,10 +1,11 @@
 //! How a circuit breaker is written in JSON.
 
 use super::circuit::Forced;
-use super::{BreakerState, BreakerStrategy, Degrade, DegradeRule, check};
+use super::{BreakerState, BreakerStrategy, Degrade, DegradeRule, check, golang};
 use crate::Settings;
+use crate::dialect::Golang;
 use crate::document::Fields;
-use crate::field::{FieldKind, FieldSpec, Mode, Spelling};
+use crate::field::{FieldKind, FieldSpec, Mode};
 use crate::head::Head;
 use crate::kind::RuleKind;
 
@@ -135,25 +136,6 @@ const FIELDS: &[FieldSpec] = &[
     .shared(),
 ];
 
-const SPELLINGS: &[Spelling] = &[
-    Spelling {
-        theirs: "strategy",
-        ours: "write grade, 0 (slowRatio), 1 (errorRatio) or 2 (errorCount)",
-    },
-    Spelling {
-        theirs: "threshold",
-        ours: "write slowRatioThreshold (grade 0) or count (other grades)",
-    },
-    Spelling {
-        theirs: "maxAllowedRtMs",
-        ours: "write count, the milliseconds from which on a call is slow",
-    },
-    Spelling {
-        theirs: "retryTimeoutMs",
-        ours: "write timeWindow, in seconds, or timeWindowMs",
-    },
-];
-
 impl RuleKind for Degrade {
     const NAME: &'static str = "degrade";
     const ABOUT: &'static str =
@@ -165,8 +147,8 @@ impl RuleKind for Degrade {
         FIELDS
     }
 
-    fn spellings() -> &'static [Spelling] {
-        SPELLINGS
+    fn golang() -> Option<Golang<Self>> {
+        Some(golang::FORM)
     }
 
     fn parse(head: Head, fields: &mut Fields<'_>) -> DegradeRule {
@@ -216,6 +198,10 @@ impl RuleKind for Degrade {
 
     fn validate(rule: &DegradeRule, _: &Settings, fields: &mut Fields<'_>) {
         check::check(rule, fields);
+    }
+
+    fn normalized(rule: &DegradeRule) -> DegradeRule {
+        rule.normalized()
     }
 
     fn head(rule: &DegradeRule) -> &Head {
