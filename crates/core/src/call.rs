@@ -179,12 +179,26 @@ pub const TICKETS_INLINE: usize = 4;
 /// of its origin.
 const VIEWS_INLINE: usize = 4;
 
-/// Passes taken of a view that rules asked for.
+/// Passes taken of a view that rules asked for. Every call has room for some of
+/// these, so the interval is taken apart: that leaves 32 bytes.
 #[derive(Clone, Copy, Debug)]
 struct ViewHold {
     taken: Taken,
-    interval: Interval,
+    interval_ms: u32,
+    boxes: u16,
     place: u8,
+}
+
+impl ViewHold {
+    fn new(place: u8, interval: Interval, taken: Taken) -> Self {
+        let (interval_ms, boxes) = interval.parts();
+        ViewHold {
+            taken,
+            interval_ms,
+            boxes,
+            place,
+        }
+    }
 }
 
 /// All that a call has taken so far.
@@ -234,7 +248,8 @@ impl Holds {
             return self.pass(place);
         };
         let mut views = self.views.iter();
-        let found = views.find(|held| held.place == place as u8 && held.interval == interval);
+        let wanted = (place as u8, interval.parts());
+        let found = views.find(|held| (held.place, (held.interval_ms, held.boxes)) == wanted);
         found.map_or(Hold::Nothing, |held| Hold::Passed(held.taken))
     }
 
@@ -243,11 +258,9 @@ impl Holds {
     pub fn set_taken_in(&mut self, place: Place, view: View<'_>, taken: Taken) {
         match view {
             View::Second => self.set_pass(place, Hold::Passed(taken)),
-            View::Own { interval, .. } => self.views.push(ViewHold {
-                taken,
-                interval,
-                place: place as u8,
-            }),
+            View::Own { interval, .. } => {
+                self.views.push(ViewHold::new(place as u8, interval, taken));
+            }
         }
     }
 
@@ -371,11 +384,7 @@ impl Holds {
                 return held.taken;
             }
             let taken = pass();
-            views.push(ViewHold {
-                taken,
-                interval,
-                place,
-            });
+            views.push(ViewHold::new(place, interval, taken));
             taken
         });
         self.charged = self.charged.max(latest);

@@ -17,7 +17,7 @@ fn node() -> Node {
 }
 
 fn interval(ms: u64, boxes: u32) -> Interval {
-    Interval::new(Duration::from_millis(ms), boxes).unwrap()
+    Interval::new(Duration::from_millis(ms), boxes).expect("it divides")
 }
 
 fn at(ms: u64) -> Timestamp {

@@ -35,6 +35,7 @@ pub use flowgate_rules::{
     Kinds, LimitApp, LoadOptions, LoadReport, Matching, OnInvalid, Place, Results, RuleEntry,
     RuleError, RuleInfo, RuleKind, RuleMode, RuleTable, Scope, Settings, Strategy, Warning,
     field::{Choice, FieldKind, FieldSpec, Mode},
+    flow::MemoryLimits,
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};
 

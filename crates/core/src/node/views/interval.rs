@@ -65,6 +65,12 @@ impl Interval {
         self.boxes.into()
     }
 
+    /// Milliseconds and boxes.
+    #[inline]
+    pub(crate) fn parts(self) -> (u32, u16) {
+        (self.ms, self.boxes)
+    }
+
     pub(super) fn box_ns(self) -> u64 {
         u64::from(self.ms) * 1_000_000 / u64::from(self.boxes)
     }
