@@ -1,6 +1,11 @@
 //! Circuit breakers through the facade: who is told, what people can do by
 //! hand, what counts as an error, and breakers that are only observed.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
 mod common;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
