@@ -74,9 +74,12 @@ fn open(probes: u32) -> Arc<Circuit> {
     Arc::new(circuit)
 }
 
+/// With two results asked for, so that both sums have to be seen.
 fn two_bad_results_open(span: Span) {
     model(3, move || {
-        let circuit = Arc::new(Circuit::new(limits(span, 1)));
+        let mut limits = limits(span, 1);
+        limits.results_min = 2;
+        let circuit = Arc::new(Circuit::new(limits));
         let calls = [admit(&circuit, 1), admit(&circuit, 1)].map(|call| call.expect("closed"));
         let other = Arc::clone(&circuit);
         let thread = thread::spawn(move || report(&other, calls[1], true, 1));

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! rule       what a breaker says
+//! strategy   what it looks at
 //! read       how that is written in JSON
 //! golang     and how sentinel-golang writes it
 //! normal     what it means, unused fields put aside
@@ -31,13 +32,17 @@ mod read;
 mod rule;
 #[cfg(not(loom))]
 mod state;
+#[cfg(not(loom))]
+mod strategy;
 
 #[cfg(not(loom))]
 pub use observers::{BreakerTransition, Observers};
 #[cfg(not(loom))]
-pub use rule::{BreakerStrategy, DegradeRule};
+pub use rule::DegradeRule;
 #[cfg(not(loom))]
 pub use state::BreakerState;
+#[cfg(not(loom))]
+pub use strategy::BreakerStrategy;
 
 /// The kind `degrade`, Sentinel's word for circuit breakers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

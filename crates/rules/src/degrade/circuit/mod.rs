@@ -40,23 +40,27 @@
 //!   was first.
 //! * No operation blocks. Only a change allocates.
 
+mod admitted;
 mod back_off;
 mod change;
+mod phase;
 mod probes;
 mod ring;
 mod window;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use flowgate_core::Timestamp;
 use flowgate_core::sync::{AtomicU64, Cell, Ordering};
 
+pub use admitted::{Admitted, Refused};
 pub use back_off::BackOff;
 pub use change::{Cause, Change, CircuitState, Forced};
+pub use phase::CircuitFigures;
 pub use probes::{PROBES_MAX, Probing};
 pub use window::{Results, Span, Threshold};
 
+use phase::{Opening, PASSES, Phase, Stage};
 use probes::{Probe, Probes, Taken, Verdict};
 use window::Window;
 
@@ -86,81 +90,13 @@ pub struct Circuit {
     phase: Cell<Phase>,
 }
 
-/// What a call that was let pass has to remember.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Admitted {
-    generation: u64,
-    probe: Option<Probe>,
-}
-
-/// A call is refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refused {
-    /// How long until a call may probe, if nothing happens; `None`: never by
-    /// itself, it is forced open.
-    pub retry_after: Option<Duration>,
-}
-
-/// A circuit as it was found.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct CircuitFigures {
-    /// Its state.
-    pub state: CircuitState,
-    /// Whether it is forced.
-    pub forced: Option<Forced>,
-    /// Number of the stay in this state.
-    pub generation: u64,
-    /// When that began; the epoch if it was so from the start.
-    pub since: Timestamp,
-    /// How long until a call may probe; `None` if calls pass, or if it is
-    /// forced open.
-    pub retry_after: Option<Duration>,
-    /// The results that a closed one looks at.
-    pub results: Results,
-    /// How many times in a row it has opened since it was last closed.
-    pub openings: u32,
-    /// Probes of a half-open one that have not come back, and are not over
-    /// their time.
-    pub probes_out: u64,
-    /// Probes of a half-open one that have succeeded.
-    pub probes_good: u64,
-    /// Probes of a half-open one that have failed.
-    pub probes_bad: u64,
-}
-
-#[derive(Debug)]
-struct Phase {
-    generation: u64,
-    since: Timestamp,
-    stage: Stage,
-}
-
-#[derive(Debug)]
-enum Stage {
-    Closed(Window),
-    Open(Opening),
-    HalfOpen(Opening, Probes),
-    Forced(Forced),
-}
-
-/// What an open circuit knows, and a half-open one goes back to.
-#[derive(Clone, Copy, Debug)]
-struct Opening {
-    retry_at: Timestamp,
-    /// Which it is in a row; the first is 1.
-    number: u32,
-}
-
-const PASSES: u64 = 1;
-
 impl Circuit {
     /// A closed circuit, or a forced one if the limits say so.
     pub fn new(limits: Limits) -> Self {
         let phase = Phase {
             generation: 1,
             since: Timestamp::EPOCH,
-            stage: initial(&limits),
+            stage: Stage::initial(&limits),
         };
         Circuit {
             limits,
@@ -327,7 +263,7 @@ impl Circuit {
     pub fn release(&self, now: Timestamp, told: impl FnMut(Change)) -> bool {
         self.change_until_done(now, told, |phase| {
             let differs = phase.forced() != self.limits.forced && phase.forced().is_some();
-            differs.then(|| (initial(&self.limits), Cause::Released))
+            differs.then(|| (Stage::initial(&self.limits), Cause::Released))
         })
     }
 
@@ -405,107 +341,6 @@ impl Circuit {
     /// All that can be seen of it at `now`.
     pub fn figures(&self, now: Timestamp) -> CircuitFigures {
         let phase = self.phase.load();
-        let now = now.max(phase.since);
-        let mut figures = CircuitFigures {
-            state: phase.state(),
-            forced: phase.forced(),
-            generation: phase.generation,
-            since: phase.since,
-            retry_after: None,
-            results: Results::default(),
-            openings: 0,
-            probes_out: 0,
-            probes_good: 0,
-            probes_bad: 0,
-        };
-        match &phase.stage {
-            Stage::Closed(window) => figures.results = window.read(now),
-            Stage::Open(opening) => {
-                figures.openings = opening.number;
-                figures.retry_after = Some(opening.retry_at.since(now));
-            }
-            Stage::HalfOpen(opening, probes) => {
-                let tally = probes.tally(now);
-                figures.openings = opening.number;
-                figures.retry_after = Some(probes.wait(now));
-                figures.probes_out = tally.out;
-                figures.probes_good = tally.good;
-                figures.probes_bad = tally.bad;
-            }
-            Stage::Forced(_) => {}
-        }
-        figures
-    }
-}
-
-fn initial(limits: &Limits) -> Stage {
-    match limits.forced {
-        Some(forced) => Stage::Forced(forced),
-        None => Stage::Closed(Window::new(&limits.span)),
-    }
-}
-
-impl Phase {
-    fn state(&self) -> CircuitState {
-        match &self.stage {
-            Stage::Closed(_) | Stage::Forced(Forced::Closed) => CircuitState::Closed,
-            Stage::Open(_) | Stage::Forced(Forced::Open) => CircuitState::Open,
-            Stage::HalfOpen(..) => CircuitState::HalfOpen,
-        }
-    }
-
-    fn forced(&self) -> Option<Forced> {
-        match self.stage {
-            Stage::Forced(forced) => Some(forced),
-            _ => None,
-        }
-    }
-
-    fn gate(&self) -> u64 {
-        let passes = match self.state() {
-            CircuitState::Closed => PASSES,
-            CircuitState::Open | CircuitState::HalfOpen => 0,
-        };
-        self.generation << 1 | passes
-    }
-}
-
-impl Admitted {
-    fn plainly(generation: u64) -> Self {
-        Admitted {
-            generation,
-            probe: None,
-        }
-    }
-
-    fn probing(generation: u64, probe: Probe) -> Self {
-        Admitted {
-            generation,
-            probe: Some(probe),
-        }
-    }
-
-    /// Whether the call is a probe.
-    pub fn is_probe(&self) -> bool {
-        self.probe.is_some()
-    }
-
-    /// As plain numbers, for a slot's ticket.
-    pub fn to_words(self) -> [u64; 3] {
-        let (slot, until) = self
-            .probe
-            .map_or((0, 0), |probe| (u64::from(probe.slot) + 1, probe.until));
-        [self.generation, slot, until]
-    }
-
-    /// From the numbers of [`Admitted::to_words`].
-    pub fn from_words([generation, slot, until]: [u64; 3]) -> Self {
-        let slot = slot
-            .checked_sub(1)
-            .and_then(|slot| u32::try_from(slot).ok());
-        Admitted {
-            generation,
-            probe: slot.map(|slot| Probe { slot, until }),
-        }
+        phase.figures(now.max(phase.since))
     }
 }

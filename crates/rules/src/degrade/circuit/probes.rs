@@ -45,7 +45,10 @@ pub const PROBES_MAX: u32 = 10_000;
 pub(super) struct Probes {
     probing: Probing,
     tally: AtomicU64,
-    slots: Box<[AtomicU64]>,
+    /// The first slot, in place: most breakers have one probe, and then a new
+    /// half-open state is one allocation.
+    first: AtomicU64,
+    others: Box<[AtomicU64]>,
 }
 
 /// A probe, by which it is known when it comes back.
@@ -124,20 +127,22 @@ impl Probes {
             out: 1,
             ..Tally::default()
         };
-        let places = probing.probes.clamp(1, PROBES_MAX);
-        let slots = (0..places).map(|slot| {
-            AtomicU64::new(if slot == probe.slot {
-                held(probe.until)
-            } else {
-                0
-            })
-        });
+        let others = probing.probes.clamp(1, PROBES_MAX) - 1;
         let probes = Probes {
             probing,
             tally: AtomicU64::new(first.write()),
-            slots: slots.collect(),
+            first: AtomicU64::new(held(probe.until)),
+            others: (0..others).map(|_| AtomicU64::new(0)).collect(),
         };
         (probes, probe)
+    }
+
+    fn slots(&self) -> impl Iterator<Item = &AtomicU64> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    fn slots_len(&self) -> u64 {
+        1 + self.others.len() as u64
     }
 
     /// Asks for a probe at `now`.
@@ -147,7 +152,7 @@ impl Probes {
             .tally
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
                 let mut tally = Tally::read(word);
-                let room = tally.out < self.slots.len() as u64;
+                let room = tally.out < self.slots_len();
                 (room && self.verdict_of(tally).is_none()).then(|| {
                     tally.out += 1;
                     tally.write()
@@ -164,7 +169,7 @@ impl Probes {
     /// finds none means that others have moved in and out meanwhile.
     fn move_in(&self, now: Timestamp) -> Probe {
         loop {
-            for (slot, word) in (0..).zip(&self.slots) {
+            for (slot, word) in (0..).zip(self.slots()) {
                 let found = word.load(Ordering::Acquire);
                 if found & 1 == 0
                     && let Some(until) = self.hold(word, found, now)
@@ -193,7 +198,7 @@ impl Probes {
     /// over.
     fn give_up_one(&self, now: Timestamp) -> Taken {
         let mut first = until(now, self.probing.timeout);
-        for (slot, word) in (0..).zip(&self.slots) {
+        for (slot, word) in (0..).zip(self.slots()) {
             let found = word.load(Ordering::Acquire);
             let (until, is_held) = (found >> 1, found & 1 == 1);
             // One that is free belongs to somebody who comes or goes just now.
@@ -217,7 +222,7 @@ impl Probes {
     /// undecided whatever it says. False if its slot had been given away.
     pub(super) fn come_back(&self, probe: Probe, bad: Option<bool>, now: Timestamp) -> bool {
         let bad = bad.filter(|_| !is_over(probe.until, now));
-        let Some(slot) = self.slots.get(probe.slot as usize) else {
+        let Some(slot) = self.slots().nth(probe.slot as usize) else {
             return false;
         };
         // Release: who sees the lower tally sees that the slot is free.
@@ -266,7 +271,7 @@ impl Probes {
     /// What has come back, and how many probes are out that are not over their
     /// time.
     pub(super) fn tally(&self, now: Timestamp) -> Tally {
-        let overdue = self.slots.iter().filter(|slot| {
+        let overdue = self.slots().filter(|slot| {
             let word = slot.load(Ordering::Acquire);
             word & 1 == 1 && is_over(word >> 1, now)
         });
@@ -278,10 +283,10 @@ impl Probes {
 
     /// How long until a call could probe.
     pub(super) fn wait(&self, now: Timestamp) -> Duration {
-        if self.tally(now).out < self.slots.len() as u64 {
+        if self.tally(now).out < self.slots_len() {
             return Duration::ZERO;
         }
-        let times = self.slots.iter().filter_map(|slot| {
+        let times = self.slots().filter_map(|slot| {
             let word = slot.load(Ordering::Acquire);
             (word & 1 == 1).then_some(word >> 1)
         });

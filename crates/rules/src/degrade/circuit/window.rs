@@ -48,7 +48,8 @@ pub struct Results {
 /// The results of one closed state.
 #[derive(Debug)]
 pub(super) enum Window {
-    Timed(LeapArray<Tally>),
+    /// In a box, as a ring keeps cache lines of its own.
+    Timed(Box<LeapArray<Tally>>),
     Last(LastCalls),
     /// Bad results since the last good one.
     InARow(AtomicU64),
@@ -75,12 +76,12 @@ impl Window {
             Span::InARow => Window::InARow(AtomicU64::new(0)),
             // Rules are checked when they are loaded; one that was not gets a
             // window that can be made.
-            Span::Time { interval, boxes } => Window::Timed(
+            Span::Time { interval, boxes } => Window::Timed(Box::new(
                 LeapArray::new(boxes, interval)
                     .or_else(|_| LeapArray::new(1, interval))
                     .or_else(|_| LeapArray::new(1, Duration::from_secs(1)))
                     .expect("one window of a second is a ring"),
-            ),
+            )),
         }
     }
 
