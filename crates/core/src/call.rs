@@ -29,6 +29,10 @@ pub enum Outcome {
     Error,
     /// It was given up before its end: counts neither way.
     Cancelled,
+    /// It came to its end in a way that says nothing of the resource, like a
+    /// request for what is not there: counts as completed, with its time, and no
+    /// breaker looks at it.
+    Ignored,
 }
 
 /// What a slot says of a call.

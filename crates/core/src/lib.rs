@@ -30,7 +30,8 @@ pub mod metric;
 #[cfg(not(loom))]
 pub mod node;
 pub mod publish;
-mod sync;
+#[doc(hidden)]
+pub mod sync;
 #[cfg(not(loom))]
 mod tally;
 #[cfg(not(loom))]

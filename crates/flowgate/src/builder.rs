@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flowgate_core::publish::Published;
 use flowgate_core::{Clock, GeometryError, NodeSettings, Timestamp};
-use flowgate_rules::{Decide, MemoryUsed, RuleSet, Settings};
+use flowgate_rules::{BreakerTransition, Decide, MemoryUsed, Observers, RuleSet, Settings};
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, Position, Slot, SlotError, SlotKinds};
 
 use crate::engine::{Counters, Engine, Limits, Shared};
@@ -25,6 +25,8 @@ pub struct EngineBuilder {
     rt_max: Duration,
     cold_factor: u32,
     memory_used: MemoryUsed,
+    breaker_observers: Observers,
+    jitter_seed: Option<u64>,
     limits: Limits,
     custom: Vec<CustomSlot>,
     kinds: SlotKinds,
@@ -62,6 +64,8 @@ impl Default for EngineBuilder {
             rt_max: Duration::from_millis(5_000),
             cold_factor: 3,
             memory_used: MemoryUsed::default(),
+            breaker_observers: Observers::default(),
+            jitter_seed: None,
             limits: Limits {
                 resources_max: 10_000,
                 origins_max: 200,
@@ -111,6 +115,27 @@ impl EngineBuilder {
     /// least 2. Default: 3.
     pub fn cold_factor(mut self, factor: u32) -> Self {
         self.cold_factor = factor;
+        self
+    }
+
+    /// Called after each change of a breaker's state, on the thread of the call
+    /// that made it: be quick, hand on what takes time. No lock is held; a panic
+    /// is caught and counted. Several are called in the order they were added.
+    ///
+    /// Two changes of one breaker that follow at once may come in the other
+    /// order, by two threads: their `generation` says which was first.
+    pub fn on_breaker_change(
+        mut self,
+        observer: impl Fn(&BreakerTransition) + Send + Sync + 'static,
+    ) -> Self {
+        self.breaker_observers.add(observer);
+        self
+    }
+
+    /// What the `jitter` of breakers is drawn from, to have the same open times
+    /// in each run. Default: each breaker has a seed of its own.
+    pub fn jitter_seed(mut self, seed: u64) -> Self {
+        self.jitter_seed = Some(seed);
         self
     }
 
@@ -248,6 +273,8 @@ impl EngineBuilder {
             cold_factor: self.cold_factor,
             interval_ms,
             memory_used: self.memory_used,
+            breaker_observers: self.breaker_observers,
+            jitter_seed: self.jitter_seed,
         };
         let custom: Arc<[CustomSlot]> = self.custom.into();
         let faults = Arc::new(self.faults);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use flowgate_core::Timestamp;
 
+use crate::degrade::Observers;
+
 /// Engine-wide figures that rules are read and run with.
 ///
 /// ```
@@ -24,6 +26,12 @@ pub struct Settings {
     /// How much memory is in use, for flow rules that follow it. Default:
     /// unknown.
     pub memory_used: MemoryUsed,
+    /// Who is told when a breaker changes its state.
+    pub breaker_observers: Observers,
+    /// What the jitter of breakers is drawn from; `None`: each breaker has a
+    /// seed of its own, so that those of many processes do not come back at
+    /// once. Give one to have the same times in each run.
+    pub jitter_seed: Option<u64>,
 }
 
 /// How much memory is in use. Asked on the way of calls, so it must answer from
@@ -84,6 +92,8 @@ impl Default for Settings {
             cold_factor: 3,
             interval_ms: 1000,
             memory_used: MemoryUsed::default(),
+            breaker_observers: Observers::default(),
+            jitter_seed: None,
         }
     }
 }

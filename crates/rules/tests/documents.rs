@@ -270,14 +270,6 @@ fn other_unknown_fields_are_errors_with_a_hint() {
             "control_behavior",
             "unknown field; did you mean `controlBehavior`?",
         ),
-        (
-            "threshold",
-            "this is sentinel-golang's field; here write count, calls per second",
-        ),
-        (
-            "statIntervalInMs",
-            "this is sentinel-golang's field; here write statIntervalMs",
-        ),
     ] {
         assert_eq!(
             refused(list(&format!(
@@ -357,43 +349,6 @@ fn the_wrong_call_is_an_error_that_names_the_other() {
     ] {
         assert_eq!(refused(loaded), [message]);
     }
-}
-
-#[test]
-fn fields_of_both_dialects_are_an_error() {
-    assert_eq!(
-        refused(document(
-            r#"{"flow": [{"resource": "a", "count": 1}],
-"degrade": [{"resource": "a", "maxAllowedRtMs": 200, "count": 200, "timeWindow": 1}]}"#
-        )),
-        [
-            "degrade[0].maxAllowedRtMs: this is sentinel-golang's field; here write count, the milliseconds from which on a call is slow (line 2, column 31)"
-        ]
-    );
-}
-
-#[test]
-fn a_text_of_no_dialect_is_sentinels_unless_it_means_two_things() {
-    let ambiguous = r#"[{"resource": "a", "controlBehavior": 1}]"#;
-    assert_eq!(
-        refused(list(ambiguous)),
-        [
-            "flow[0].controlBehavior: 1 is warm-up in Sentinel and queueing in sentinel-golang, and no field tells whose rule this is; write count (Sentinel) (line 1, column 39)"
-        ]
-    );
-    for told in [
-        r#"[{"resource": "a", "controlBehavior": 1, "count": 5}]"#,
-        r#"[{"resource": "a", "controlBehavior": 1}, {"resource": "b", "grade": 1}]"#,
-        r#"[{"resource": "a", "controlBehavior": "warmUp"}]"#,
-        r#"[{"resource": "a", "controlBehavior": 0}]"#,
-        r#"[{"resource": "a"}]"#,
-        "[]",
-    ] {
-        assert!(list(told).is_ok(), "{told}");
-    }
-    let elsewhere = r#"{"flow": [{"resource": "a", "controlBehavior": 1}],
-        "degrade": [{"resource": "a", "count": 1, "timeWindow": 1}]}"#;
-    assert!(document(elsewhere).is_ok());
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use flowgate_rules::flow::MemoryLimits;
 use flowgate_rules::{
-    BreakerStrategy, ControlBehavior, Degrade, DegradeRule, Flow, FlowRule, Grade, Head, LimitApp,
-    OnInvalid, RuleSet, Settings, Strategy as Reference,
+    BreakerStrategy, ControlBehavior, Degrade, DegradeRule, Flow, FlowRule, Forced, Grade, Head,
+    LimitApp, OnInvalid, RuleSet, Settings, Strategy as Reference,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -75,23 +75,51 @@ fn degrade_rule() -> impl Strategy<Value = DegradeRule> {
         BreakerStrategy::SlowRatio,
         BreakerStrategy::ErrorRatio,
         BreakerStrategy::ErrorCount,
+        BreakerStrategy::ConsecutiveErrors,
     ];
     let limits = (select(modes), 0.0..=1.0_f64, 0.0..=1.0_f64);
-    let spans = (1..u32::MAX, 1..u32::MAX, 1..u32::MAX);
-    let probes = (option::of(1..u64::MAX), option::of(1..u32::MAX));
-    ("[a-z]{1,9}", limits, spans, probes).prop_map(|(resource, limits, spans, probes)| {
-        DegradeRule {
+    let window = prop_oneof![
+        (1..u32::MAX, 1..1_000_u32, 1..4_000_000_u32).prop_map(|(min, boxes, width)| (
+            min,
+            boxes,
+            boxes * width,
+            None
+        )),
+        (2..1_000_u32).prop_map(|calls| (calls, 1, 1_000, Some(calls))),
+    ];
+    let open = prop_oneof![
+        (1..u32::MAX).prop_map(|seconds| (seconds, None)),
+        (1..u64::MAX).prop_map(|millis| (0, Some(millis))),
+    ];
+    let growth = (1.0..9.0_f64, 0.0..=1.0_f64);
+    let probes = (
+        option::of(1..u64::MAX),
+        option::of(1..10_000_u32),
+        option::of(0.01..=1.0_f64),
+        option::of(select(vec![Forced::Open, Forced::Closed])),
+    );
+    let all = ("[a-z]{1,9}", limits, window, open, growth, probes);
+    all.prop_map(
+        |(resource, limits, window, open, growth, probes)| DegradeRule {
             head: Head::of(resource),
             grade: limits.0,
             count: limits.1,
             slow_ratio_threshold: limits.2,
-            time_window_sec: spans.0,
-            min_request_amount: spans.1,
-            stat_interval_ms: spans.2,
+            time_window_sec: open.0,
+            time_window_ms: open.1,
+            backoff_multiplier: growth.0,
+            max_time_window_sec: open.1.is_none().then_some(u32::MAX),
+            jitter: growth.1,
+            min_request_amount: window.0,
+            stat_interval_ms: window.2,
+            stat_buckets: window.1,
+            stat_window_calls: window.3,
             half_open_timeout_ms: probes.0,
             probe_num: probes.1,
-        }
-    })
+            probe_success_ratio: probes.2,
+            force: probes.3,
+        },
+    )
 }
 
 /// JSON-like text: right and wrong field names and values, torn at times.

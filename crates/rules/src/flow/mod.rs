@@ -2,8 +2,10 @@
 //! interval of the rule's own, or run at once, and what happens to those
 //! beyond.
 
+mod golang;
 mod interval;
 mod memory;
+mod normal;
 pub mod pacing;
 pub mod rate;
 mod read;

@@ -6,11 +6,12 @@
 //! it would limit nothing.
 
 use super::{
-    ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy, interval, memory,
+    ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy, golang, interval, memory,
 };
 use crate::Settings;
+use crate::dialect::{Dialect, Golang};
 use crate::document::Fields;
-use crate::field::{FieldKind, FieldSpec, Mode, Spelling};
+use crate::field::{FieldKind, FieldSpec, Mode};
 use crate::head::Head;
 use crate::kind::RuleKind;
 
@@ -121,25 +122,6 @@ const FIELDS: &[FieldSpec] = &[
     .shared(),
 ];
 
-const SPELLINGS: &[Spelling] = &[
-    Spelling {
-        theirs: "threshold",
-        ours: "write count, calls per second",
-    },
-    Spelling {
-        theirs: "tokenCalculateStrategy",
-        ours: "controlBehavior says it: 1 (warmUp) or 3 (warmUpRateLimiter); the four memory fields need no strategy",
-    },
-    Spelling {
-        theirs: "relationStrategy",
-        ours: "write strategy, 0 (direct) or 1 (relate)",
-    },
-    Spelling {
-        theirs: "statIntervalInMs",
-        ours: "write statIntervalMs",
-    },
-];
-
 impl RuleKind for Flow {
     const NAME: &'static str = "flow";
     const ABOUT: &'static str = "limits how much of a resource may pass: reject, warm up, queue";
@@ -150,8 +132,8 @@ impl RuleKind for Flow {
         FIELDS
     }
 
-    fn spellings() -> &'static [Spelling] {
-        SPELLINGS
+    fn golang() -> Option<Golang<Self>> {
+        Some(golang::FORM)
     }
 
     fn parse(head: Head, fields: &mut Fields<'_>) -> FlowRule {
@@ -205,6 +187,10 @@ impl RuleKind for Flow {
         }
     }
 
+    fn normalized(rule: &FlowRule) -> FlowRule {
+        rule.normalized()
+    }
+
     fn head(rule: &FlowRule) -> &Head {
         &rule.head
     }
@@ -220,16 +206,6 @@ fn behavior(grade: Grade, fields: &mut Fields<'_>) -> ControlBehavior {
     let Some(number) = fields.mode_number(FIELD) else {
         return ControlBehavior::Reject;
     };
-    if number != 0 && fields.has_number(FIELD) {
-        fields.ambiguous(
-            FIELD,
-            format!(
-                "{number} is {} in Sentinel and {} in sentinel-golang, and no field tells whose rule this is; write count (Sentinel)",
-                if number == 1 { "warm-up" } else if number == 2 { "queueing" } else { "something else" },
-                if number == 1 { "queueing" } else { "nothing" },
-            ),
-        );
-    }
     let known = usize::try_from(number)
         .ok()
         .and_then(|index| ControlBehavior::ALL.get(index));
@@ -281,11 +257,12 @@ fn check_count(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_>) {
 /// A window that has no room for one whole call.
 fn check_whole_calls(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_>) {
     let count = rule.count;
+    let interval = fields.name_of(interval::FIELD);
     if let Some(ms) = rule.own_interval_ms() {
         if count < 1.0 {
             fields.warn(
                 "count",
-                format!("{count} in {ms} ms is no whole call, so none can ever pass; give at least 1, and a longer statIntervalMs"),
+                format!("{count} in {ms} ms is no whole call, so none can ever pass; give at least 1, and a longer {interval}"),
             );
         }
         return;
@@ -293,12 +270,17 @@ fn check_whole_calls(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'
     let per_interval = count * f64::from(settings.interval_ms) / 1000.0;
     if per_interval < 1.0 {
         let seconds = (1000.0 / count).round() / 1000.0;
+        let name = fields.name_of("count");
+        let pacing = match fields.dialect() {
+            Dialect::Sentinel => "2 (rateLimiter)",
+            Dialect::Golang => "1 (throttling)",
+        };
         fields.warn(
             "count",
             format!(
                 "{count} per second allows no whole call in {} ms, so none can ever pass; \
-                 for one call each {seconds} s write controlBehavior 2 (rateLimiter) or count 1 with statIntervalMs, \
-                 else give a larger count",
+                 for one call each {seconds} s write controlBehavior {pacing} or {name} 1 with {interval}, \
+                 else give a larger {name}",
                 settings.interval_ms
             ),
         );
@@ -308,11 +290,23 @@ fn check_whole_calls(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'
 fn check_reference(rule: &FlowRule, fields: &mut Fields<'_>) {
     let reference = rule.ref_resource.as_deref().unwrap_or_default();
     let is_blank = reference.trim().is_empty();
+    let (relate, direct, would_do) = match fields.dialect() {
+        Dialect::Sentinel => (
+            "strategy 1 (relate)",
+            "strategy is 0 (direct)",
+            "write strategy 1 (relate) or 2 (chain)",
+        ),
+        Dialect::Golang => (
+            "relationStrategy 1 (associated)",
+            "relationStrategy is 0 (current)",
+            "write relationStrategy 1 (associated)",
+        ),
+    };
     match rule.strategy {
         Strategy::Relate if is_blank => {
             fields.fault(
                 "refResource",
-                "missing; strategy 1 (relate) needs the resource whose count decides",
+                format!("missing; {relate} needs the resource whose count decides"),
             );
         }
         Strategy::Chain if is_blank => {
@@ -322,7 +316,10 @@ fn check_reference(rule: &FlowRule, fields: &mut Fields<'_>) {
             );
         }
         Strategy::Direct if !is_blank => {
-            fields.warn("refResource", "not used: strategy is 0 (direct); write strategy 1 (relate) or 2 (chain), or leave it out");
+            fields.warn(
+                "refResource",
+                format!("not used: {direct}; {would_do}, or leave it out"),
+            );
         }
         _ => {}
     }
