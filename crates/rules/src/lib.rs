@@ -9,6 +9,7 @@
 //! set        RuleSet: one table per kind, loaded as a whole or not at all
 //! flow       flow rules
 //! degrade    circuit breakers
+//! system     all inbound calls together, and the machine
 //! ```
 //!
 //! Rules come from JSON as Alibaba Sentinel writes it, or are built in code;
@@ -38,6 +39,7 @@ pub mod flow;
 mod kind;
 mod set;
 mod settings;
+pub mod system;
 mod table;
 
 pub use degrade::{BreakerState, BreakerStrategy, CircuitState, Degrade, DegradeRule};

@@ -12,6 +12,7 @@
 //! A node outlives the rules: a rule that is raised or lowered in mid-window
 //! sees what has already passed.
 
+mod account;
 mod counters;
 mod figures;
 mod settings;
@@ -28,6 +29,7 @@ use crate::leap_array::{BorrowRefused, Borrowed, Full, LeapArray, Loan, Taken, W
 use crate::metric::{MetricBucket, MetricEvent};
 use crate::time::Timestamp;
 
+pub use account::{BoxSums, Throughput};
 pub use figures::{NodeSnapshot, RawFigures};
 pub use settings::NodeSettings;
 
