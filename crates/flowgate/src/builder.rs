@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use flowgate_core::publish::Published;
 use flowgate_core::{Clock, GeometryError, NodeSettings};
+use flowgate_rules::system::Machine;
 use flowgate_rules::{Decide, RuleSet, Settings};
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, Position, Slot, SlotError, SlotKinds};
 
 use crate::engine::{Counters, Engine, Limits, Shared};
+use crate::protection::{Protection, Totals};
 use crate::registry::{NoResources, Registry};
+use crate::sampler::{SamplingSettings, SystemSampler};
 
 /// A chain has at most 64 slots; the rest is for those that come with Flowgate.
 const CUSTOM_SLOTS_MAX: usize = 32;
@@ -28,6 +31,7 @@ pub struct EngineBuilder {
     custom: Vec<CustomSlot>,
     kinds: SlotKinds,
     faults: FaultCounter,
+    sampling: SamplingSettings,
 }
 
 /// Why an engine cannot be built: a setting that makes no sense.
@@ -46,6 +50,9 @@ pub enum BuildError {
     /// A limit of nothing.
     #[error("{0}: 0 would leave nothing to count with; give 1 or more")]
     Limit(&'static str),
+    /// A sampler that would never rest.
+    #[error("sampling interval: {0:?} is too short; give 1 ms or more")]
+    SamplingInterval(Duration),
     /// Too many custom slots and kinds.
     #[error("{0} custom slots and kinds; give at most {CUSTOM_SLOTS_MAX}")]
     CustomSlots(usize),
@@ -70,6 +77,7 @@ impl Default for EngineBuilder {
             custom: Vec::new(),
             kinds: SlotKinds::standard(),
             faults: FaultCounter::default(),
+            sampling: SamplingSettings::default(),
         }
     }
 }
@@ -182,6 +190,20 @@ impl EngineBuilder {
         self
     }
 
+    /// What reads load, processors and memory of the machine. Default:
+    /// [`HostSampler`](crate::HostSampler).
+    pub fn sampler(mut self, sampler: impl SystemSampler) -> Self {
+        self.sampling.sampler = Some(Box::new(sampler));
+        self
+    }
+
+    /// How often the machine is sampled while a rule looks at it, at least 1 ms.
+    /// A figure counts for five intervals. Default: 1 s.
+    pub fn sampling_interval(mut self, interval: Duration) -> Self {
+        self.sampling.interval = interval;
+        self
+    }
+
     /// The engine.
     ///
     /// # Panics
@@ -227,14 +249,21 @@ impl EngineBuilder {
                 return Err(BuildError::Limit(name));
             }
         }
+        if self.sampling.interval < Duration::from_millis(1) {
+            return Err(BuildError::SamplingInterval(self.sampling.interval));
+        }
         let custom_slots = self.custom.len() + self.kinds.custom_len();
         if custom_slots > CUSTOM_SLOTS_MAX {
             return Err(BuildError::CustomSlots(custom_slots));
         }
+        let nodes = Arc::new(nodes);
+        let machine = Arc::new(Machine::new(Arc::clone(&nodes)));
         let settings = Settings {
             cold_factor: self.cold_factor,
             interval_ms,
+            machine: Arc::clone(&machine),
         };
+        let clock = self.clock.unwrap_or_default();
         let custom: Arc<[CustomSlot]> = self.custom.into();
         let faults = Arc::new(self.faults);
         let kinds = Arc::new(self.kinds);
@@ -248,8 +277,9 @@ impl EngineBuilder {
             registry: Arc::new(NoResources),
         };
         let shared = Arc::new(Shared {
-            clock: self.clock.unwrap_or_default(),
-            nodes: Arc::new(nodes),
+            protection: Protection::new(self.sampling, &machine, &clock),
+            clock: clock.clone(),
+            nodes,
             plan: Published::new(plan),
             enabled: AtomicBool::new(true),
             limits: self.limits,
@@ -261,6 +291,7 @@ impl EngineBuilder {
             loading: Mutex::new(()),
         });
         let registry = Registry::new(Arc::clone(&shared));
+        machine.install_totals(Totals::of(&registry, &clock));
         Ok(Engine { shared, registry })
     }
 }

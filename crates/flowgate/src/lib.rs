@@ -6,9 +6,11 @@ mod engine;
 mod entry;
 mod global;
 mod pending;
+mod protection;
 mod registry;
 mod request;
 mod resource;
+mod sampler;
 
 pub use builder::{BuildError, EngineBuilder};
 pub use call_error::CallError;
@@ -20,6 +22,7 @@ pub use global::{AlreadyInUse, CallSite, engine, entry, init, try_entry};
 pub use pending::Pending;
 pub use request::Request;
 pub use resource::Resource;
+pub use sampler::{HostSampler, Sample, SystemSampler};
 
 pub use flowgate_core::{
     Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, Measure,
@@ -27,10 +30,11 @@ pub use flowgate_core::{
     Traffic, Verdict, call::Holds, leap_array::Full,
 };
 pub use flowgate_rules::{
-    BreakerStrategy, CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule,
-    Duplicate, Fault, Fields, Flow, FlowRule, Grade, Head, HitCounts, InForce, KindReport,
-    KindSpec, Kinds, LimitApp, LoadReport, Matching, OnInvalid, Place, RuleEntry, RuleError,
-    RuleInfo, RuleKind, RuleMode, RuleTable, Scope, Settings, Strategy, Warning,
+    Authority, AuthorityRule, BreakerStrategy, CircuitState, ControlBehavior, Decide, Decision,
+    Degrade, DegradeRule, Duplicate, Fault, Fields, Flow, FlowRule, Grade, Head, HitCounts,
+    InForce, KindReport, KindSpec, Kinds, LimitApp, ListStrategy, LoadReport, Matching, OnInvalid,
+    Place, RuleEntry, RuleError, RuleInfo, RuleKind, RuleMode, RuleTable, Scope, Settings,
+    Strategy, System, SystemRule, Warning,
     field::{Choice, FieldKind, FieldSpec, Mode, Spelling},
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};

@@ -11,9 +11,10 @@
 //! table      RuleTable: the rules of one kind in force, and what lives on
 //! hits       what a rule has done, in numbers
 //! set        RuleSet: one table per kind, loaded as a whole or not at all
+//! authority  who may call
+//! system     all inbound calls together, and the machine
 //! flow       flow rules
 //! degrade    circuit breakers
-//! system     all inbound calls together, and the machine
 //! ```
 //!
 //! Rules come from JSON as Alibaba Sentinel writes it, or are built in code;
@@ -36,6 +37,7 @@
 //! );
 //! ```
 
+pub mod authority;
 mod decide;
 pub mod degrade;
 pub mod document;
@@ -50,6 +52,7 @@ mod settings;
 pub mod system;
 mod table;
 
+pub use authority::{Authority, AuthorityRule, ListStrategy};
 pub use decide::{Decide, Decision, InForce};
 pub use degrade::{BreakerState, BreakerStrategy, CircuitState, Degrade, DegradeRule};
 pub use document::{
@@ -62,4 +65,5 @@ pub use kind::{KindSpec, RuleKind, Scope};
 pub use kinds::Kinds;
 pub use set::RuleSet;
 pub use settings::Settings;
+pub use system::{System, SystemRule};
 pub use table::{RuleEntry, RuleInfo, RuleTable};

@@ -21,37 +21,42 @@ const fn ms(millis: u64) -> Duration {
 }
 
 /// Resources, all called inwards.
-struct Resources(Vec<Node>);
+struct Resources(Vec<Node>, Timestamp);
 
 impl Resources {
     fn new(number: usize) -> Arc<Self> {
+        Self::at(number, START)
+    }
+
+    /// As they are looked at `now`.
+    fn at(number: usize, now: Timestamp) -> Arc<Self> {
         let settings = Arc::new(NodeSettings::default());
         let node = || {
             let node = Node::new(&settings);
             assert!(node.twin_for(Traffic::Inbound).is_none());
             node
         };
-        Arc::new(Resources((0..number).map(|_| node()).collect()))
+        Arc::new(Resources((0..number).map(|_| node()).collect(), now))
     }
 }
 
 impl InboundTotals for Resources {
-    fn in_flight(&self) -> u64 {
-        self.0.iter().map(Node::inbound_in_flight).sum()
+    fn in_flight(&self) -> Option<u64> {
+        Some(self.0.iter().map(Node::inbound_in_flight).sum())
     }
 
-    fn boxes(&self, now: Timestamp) -> Vec<BoxSums> {
-        let boxes = self.0.iter().flat_map(|node| node.inbound_boxes(now));
+    fn boxes(&self) -> Vec<BoxSums> {
+        let boxes = self.0.iter().flat_map(|node| node.inbound_boxes(self.1));
         let mut boxes: Vec<_> = boxes.collect();
         boxes.sort_by_key(|sums| sums.start);
         boxes
     }
 }
 
-fn budget(resources: &Arc<Resources>, now: Timestamp) -> Arc<Inbound> {
+fn budget(resources: &Arc<Resources>) -> Arc<Inbound> {
     let machine = Machine::default();
     machine.install_totals(Arc::clone(resources) as Arc<dyn InboundTotals>);
-    machine.inbound(now)
+    machine.inbound()
 }
 
 fn passes(limit: u64) -> Limits {
@@ -88,7 +93,7 @@ fn passed(inbound: &Inbound, now: Timestamp, weight: u32, limit: u64) -> usize {
 
 #[test]
 fn passes_go_by_weight_and_come_again_with_the_window() {
-    let inbound = budget(&Resources::new(0), at(0));
+    let inbound = budget(&Resources::new(0));
     assert_eq!(passed(&inbound, at(0), 4, 10), 2);
     let full = inbound.enter(at(100), 4, passes(10)).unwrap_err();
     let NoRoom::Passes(full) = full else {
@@ -102,12 +107,12 @@ fn passes_go_by_weight_and_come_again_with_the_window() {
 
 #[test]
 fn passes_of_before_count_and_leave_when_they_would_have_anyway() {
-    let resources = Resources::new(2);
+    let resources = Resources::at(2, at(800));
     let _taken = [
         resources.0[0].pass(at(100), 3),
         resources.0[1].pass(at(700), 4),
     ];
-    let inbound = budget(&resources, at(800));
+    let inbound = budget(&resources);
     assert_eq!(inbound.passes(at(800)), 7);
     assert_eq!(passed(&inbound, at(800), 1, 10), 3);
     // The window of the first three is over.
@@ -117,11 +122,11 @@ fn passes_of_before_count_and_leave_when_they_would_have_anyway() {
 
 #[test]
 fn response_times_of_before_count() {
-    let resources = Resources::new(1);
+    let resources = Resources::at(1, at(600));
     for rt in [10, 20, 60] {
         resources.0[0].complete(at(300), 1, ms(rt), false, false);
     }
-    let throughput = budget(&resources, at(600)).throughput(at(600));
+    let throughput = budget(&resources).throughput(at(600));
     assert_eq!(throughput, resources.0[0].throughput(at(600)));
     assert_eq!(throughput.rt_mean, Some(ms(30)));
     assert_eq!(throughput.rt_min, ms(10));
@@ -137,7 +142,7 @@ fn calls_that_ran_before_hold_their_places_until_they_leave() {
     for node in [a, a, b] {
         node.enter();
     }
-    let inbound = budget(&resources, at(0));
+    let inbound = budget(&resources);
     let first = run(&inbound, a, at(0), 4).unwrap();
     assert_eq!(run(&inbound, b, at(0), 4), Err(NoRoom::Places(4)));
     a.leave();
@@ -154,7 +159,7 @@ fn calls_that_ran_before_hold_their_places_until_they_leave() {
     for (node, held) in [(b, second), (a, third), (a, fourth)] {
         end(&inbound, node, held);
     }
-    assert_eq!((inbound.in_flight(), resources.in_flight()), (0, 0));
+    assert_eq!((inbound.in_flight(), resources.in_flight()), (0, Some(0)));
 }
 
 #[test]
@@ -162,7 +167,7 @@ fn a_call_that_is_given_up_gives_all_back_settled_or_not() {
     let resources = Resources::new(1);
     let node = &resources.0[0];
     node.enter();
-    let inbound = budget(&resources, at(0));
+    let inbound = budget(&resources);
     let refused = inbound.enter(at(0), 3, Limits::NONE).unwrap();
     inbound.give_back(refused);
     let waiting = run(&inbound, node, at(0), 9).unwrap();
@@ -176,7 +181,7 @@ fn a_call_that_is_given_up_gives_all_back_settled_or_not() {
 
 #[test]
 fn a_call_that_finds_no_place_takes_no_passes() {
-    let inbound = budget(&Resources::new(0), at(0));
+    let inbound = budget(&Resources::new(0));
     let limits = Limits {
         passes: 5,
         places: 1,
@@ -194,7 +199,7 @@ fn a_call_that_finds_no_place_takes_no_passes() {
 
 #[test]
 fn what_a_call_holds_survives_its_ticket() {
-    let inbound = budget(&Resources::new(0), at(0));
+    let inbound = budget(&Resources::new(0));
     let held = inbound.enter(at(0), 7, Limits::NONE).unwrap();
     let back = Held::from_words(held.to_words());
     assert_eq!((back.passes(), back.in_flight()), (7, 1));
@@ -213,7 +218,7 @@ fn no_more_than_the_limit_run_at_once_while_older_calls_leave() {
         for node in &old {
             node.enter();
         }
-        let inbound = budget(&resources, at(0));
+        let inbound = budget(&resources);
         let running = AtomicU64::new(old.len() as u64);
         let most = AtomicU64::new(0);
         let (turns, all_gone) = (AtomicU64::new(1), AtomicBool::new(false));
@@ -250,7 +255,7 @@ fn no_more_than_the_limit_run_at_once_while_older_calls_leave() {
         });
         let most = most.into_inner();
         assert!(most <= LIMIT, "{most} ran, of {LIMIT}");
-        assert_eq!((resources.in_flight(), running.into_inner()), (0, 0));
+        assert_eq!((resources.in_flight(), running.into_inner()), (Some(0), 0));
         // The last look says that no old call is left.
         assert!(run(&inbound, &resources.0[0], at(1_000_000), 1).is_ok());
     }
@@ -259,7 +264,7 @@ fn no_more_than_the_limit_run_at_once_while_older_calls_leave() {
 /// Exactly the limit: all places are taken, and not one more.
 #[test]
 fn exactly_the_limit_run_at_once_under_many_threads() {
-    let inbound = budget(&Resources::new(0), at(0));
+    let inbound = budget(&Resources::new(0));
     let admitted = AtomicU64::new(0);
     thread::scope(|scope| {
         for _ in 0..8 {

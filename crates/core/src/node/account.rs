@@ -135,7 +135,13 @@ impl Node {
             let rt_min_ns = sums.rt_min_ns.unwrap_or(0).min(sums.rt_ns);
             let others = ns(sums.rt_ns - rt_min_ns);
             self.complete(sums.start, weight(sums.ended), others, false, true);
-            self.complete(sums.start, 0, ns(rt_min_ns), false, sums.rt_min_ns.is_none());
+            self.complete(
+                sums.start,
+                0,
+                ns(rt_min_ns),
+                false,
+                sums.rt_min_ns.is_none(),
+            );
         }
     }
 
@@ -154,12 +160,12 @@ impl Node {
         }
         let settings = &self.settings;
         let per_second = span.windows() as f64 / settings.second_interval.as_secs_f64();
-        let rt_min = total.rt_min_ns.map_or(settings.rt_seed, Duration::from_nanos);
+        let rt_min = total
+            .rt_min_ns
+            .map_or(settings.rt_seed, Duration::from_nanos);
         Throughput {
             peak_per_second: peak.max(1) as f64 * per_second,
-            rt_min: rt_min
-                .min(settings.rt_seed)
-                .max(Duration::from_millis(1)),
+            rt_min: rt_min.min(settings.rt_seed).max(Duration::from_millis(1)),
             rt_mean: total
                 .rt_ns
                 .checked_div(total.success)

@@ -93,16 +93,25 @@ impl Groups {
         // A controller of version 1 is no controller of version 2 at the same time.
         let cpu = match (levels(Some("cpu")), levels(Some("cpuacct"))) {
             // From the outermost on: the two may be mounted at different depths.
-            (Some(cpu), Some(cpuacct)) => cpu.into_iter().rev().zip(cpuacct.into_iter().rev())
+            (Some(cpu), Some(cpuacct)) => cpu
+                .into_iter()
+                .rev()
+                .zip(cpuacct.into_iter().rev())
                 .map(|(cpu, cpuacct)| CpuFiles::V1 { cpu, cpuacct })
                 .collect(),
-            _ => v2("cpu.max").into_iter().map(CpuFiles::V2).collect::<Vec<_>>(),
+            _ => v2("cpu.max")
+                .into_iter()
+                .map(CpuFiles::V2)
+                .collect::<Vec<_>>(),
         };
         let memory = match levels(Some("memory")) {
             Some(levels) => levels.into_iter().map(MemoryLevel::V1).collect(),
             None => v2("memory.max").into_iter().map(MemoryLevel::V2).collect(),
         };
-        let level = |files| CpuLevel { files, before: None };
+        let level = |files| CpuLevel {
+            files,
+            before: None,
+        };
         Groups {
             cpu: cpu.into_iter().map(level).collect(),
             memory,
@@ -114,7 +123,10 @@ impl Groups {
     /// from one to the next.
     pub(super) fn cpu(&mut self, at: Duration) -> CpuFigures {
         let mut figures = CpuFigures {
-            pressure: self.own.as_ref().and_then(|own| pressure(&read(own, "cpu.pressure")?)),
+            pressure: self
+                .own
+                .as_ref()
+                .and_then(|own| pressure(&read(own, "cpu.pressure")?)),
             ..CpuFigures::default()
         };
         for level in &mut self.cpu {
@@ -133,7 +145,8 @@ impl Groups {
     /// below `machine_bytes`.
     pub(super) fn memory(&self, machine_bytes: Option<u64>) -> Option<MemoryFigures> {
         let limited = self.memory.iter().filter_map(MemoryLevel::figures);
-        let limited = limited.filter(|figures| figures.limit_bytes <= machine_bytes.unwrap_or(u64::MAX));
+        let limited =
+            limited.filter(|figures| figures.limit_bytes <= machine_bytes.unwrap_or(u64::MAX));
         limited.max_by(|a, b| a.share().total_cmp(&b.share()))
     }
 }
@@ -184,7 +197,10 @@ impl CpuFiles {
 impl CpuUse {
     /// Use since `before` by what `cores` processors could have done.
     fn share_of(&self, cores: f64, before: CpuUse) -> Option<f64> {
-        let span = self.at.checked_sub(before.at).filter(|span| !span.is_zero())?;
+        let span = self
+            .at
+            .checked_sub(before.at)
+            .filter(|span| !span.is_zero())?;
         let used = self.used?.checked_sub(before.used?)?;
         Some((used.as_secs_f64() / (span.as_secs_f64() * cores)).min(1.0))
     }
@@ -266,7 +282,9 @@ impl Mount {
     /// The folders from the group `path` out to the mount, as far as they can be
     /// seen from here.
     fn levels(&self, root: &Path, path: &str) -> Vec<PathBuf> {
-        let inner = Path::new(path).strip_prefix(&self.root).unwrap_or(Path::new(""));
+        let inner = Path::new(path)
+            .strip_prefix(&self.root)
+            .unwrap_or(Path::new(""));
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
         let inner = match inner.components().all(is_plain) {
             true => inner,
@@ -298,7 +316,9 @@ fn unescaped(text: &str) -> PathBuf {
     let mut parts = text.split('\\');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let code = part.get(..3).and_then(|code| u8::from_str_radix(code, 8).ok());
+        let code = part
+            .get(..3)
+            .and_then(|code| u8::from_str_radix(code, 8).ok());
         match code.filter(u8::is_ascii) {
             Some(code) => {
                 plain.push(char::from(code));

@@ -76,7 +76,9 @@ impl HostSampler {
         let pressure = || proc::pressure(&self.read("proc/pressure/cpu")?);
         let memory = self.memory();
         Sample {
-            load1: self.read("proc/loadavg").and_then(|text| proc::load1(&text)),
+            load1: self
+                .read("proc/loadavg")
+                .and_then(|text| proc::load1(&text)),
             cpu: self.cpu,
             cpu_pressure: group.pressure.or_else(pressure),
             throttled: group.throttled,

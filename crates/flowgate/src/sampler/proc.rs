@@ -23,19 +23,18 @@ pub(super) fn ticks(stat: &str) -> Option<Ticks> {
     const IDLE: [usize; 2] = [3, 4];
     const GUESTS_FROM: usize = 8;
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let times = line.split_whitespace().take(GUESTS_FROM);
-    let times: Vec<u64> = times.map(|time| time.parse().ok()).collect::<Option<_>>()?;
-    let idle_from = IDLE.iter().filter_map(|at| times.get(*at));
+    let (mut busy, mut idle) = (0_u64, None);
+    for (at, time) in line.split_whitespace().take(GUESTS_FROM).enumerate() {
+        let time: u64 = time.parse().ok()?;
+        if IDLE.contains(&at) {
+            idle = Some(idle.unwrap_or(0_u64).checked_add(time)?);
+        } else {
+            busy = busy.checked_add(time)?;
+        }
+    }
     // Without a figure of idle time there is no share.
-    times.get(IDLE[0])?;
-    let sum = |times: &mut dyn Iterator<Item = &u64>| {
-        times.try_fold(0, |sum: u64, time| sum.checked_add(*time))
-    };
-    let (all, idle) = (sum(&mut times.iter())?, sum(&mut { idle_from })?);
-    Some(Ticks {
-        busy: all - idle,
-        all,
-    })
+    let all = busy.checked_add(idle?)?;
+    Some(Ticks { busy, all })
 }
 
 /// `/proc/loadavg`: the mean of one minute.
@@ -49,7 +48,9 @@ pub(super) fn load1(loadavg: &str) -> Option<f64> {
 pub(super) fn pressure(text: &str) -> Option<f64> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
     let avg10 = some.split_whitespace();
-    let percent = avg10.filter_map(|field| field.strip_prefix("avg10=")).next()?;
+    let percent = avg10
+        .filter_map(|field| field.strip_prefix("avg10="))
+        .next()?;
     let percent: f64 = percent.parse().ok()?;
     (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
 }
@@ -73,12 +74,23 @@ mod tests {
         let ticks = ticks(stat).unwrap();
         assert_eq!((ticks.busy, ticks.all), (78, 518));
         // Kernels before 2.6 and some sandboxes have four columns.
-        assert_eq!(super::ticks("cpu 1 2 3 4").map(|t| (t.busy, t.all)), Some((6, 10)));
+        assert_eq!(
+            super::ticks("cpu 1 2 3 4").map(|t| (t.busy, t.all)),
+            Some((6, 10))
+        );
     }
 
     #[test]
     fn what_makes_no_sense_is_not_known() {
-        for text in ["", "cpu", "cpu ", "cpu 1 2 3", "cpu a b c d", "cpu -1 2 3 4", "cpu0 1 2 3 4"] {
+        for text in [
+            "",
+            "cpu",
+            "cpu ",
+            "cpu 1 2 3",
+            "cpu a b c d",
+            "cpu -1 2 3 4",
+            "cpu0 1 2 3 4",
+        ] {
             assert_eq!(ticks(text), None, "{text:?}");
         }
         let huge = format!("cpu {0} {0} {0} {0}", u64::MAX);
@@ -86,7 +98,14 @@ mod tests {
         for text in ["", "NaN 0 0", "inf", "-1 0 0", "x"] {
             assert_eq!(load1(text), None, "{text:?}");
         }
-        for text in ["", "some", "some ", "full avg10=1.00", "some avg10=x", "some avg10=101"] {
+        for text in [
+            "",
+            "some",
+            "some ",
+            "full avg10=1.00",
+            "some avg10=x",
+            "some avg10=101",
+        ] {
             assert_eq!(pressure(text), None, "{text:?}");
         }
         for text in ["", "key", "key x", "keys 5"] {

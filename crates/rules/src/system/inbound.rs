@@ -94,19 +94,15 @@ pub enum NoRoom {
 }
 
 impl Inbound {
-    /// A budget that goes on from `totals` at `now`.
-    pub(super) fn open(
-        nodes: &Arc<NodeSettings>,
-        totals: Option<&Arc<dyn InboundTotals>>,
-        now: Timestamp,
-    ) -> Self {
+    /// A budget that goes on from `totals`.
+    pub(super) fn open(nodes: &Arc<NodeSettings>, totals: Option<&Arc<dyn InboundTotals>>) -> Self {
         let node = Node::new(nodes);
-        for sums in totals.map_or_else(Vec::new, |totals| totals.boxes(now)) {
+        for sums in totals.map_or_else(Vec::new, |totals| totals.boxes()) {
             node.resume(&sums);
         }
         Inbound {
             node,
-            base: AtomicU64::new(totals.map_or(0, |totals| totals.in_flight())),
+            base: AtomicU64::new(totals.and_then(|totals| totals.in_flight()).unwrap_or(0)),
             totals: totals.map(Arc::clone),
             settled: AtomicU64::new(0),
             left: AtomicU64::new(0),
@@ -196,14 +192,7 @@ impl Inbound {
 
     /// The call has ended, `took` after its arrival.
     #[inline]
-    pub fn exit(
-        &self,
-        held: Held,
-        now: Timestamp,
-        weight: u32,
-        took: Duration,
-        outcome: Outcome,
-    ) {
+    pub fn exit(&self, held: Held, now: Timestamp, weight: u32, took: Duration, outcome: Outcome) {
         let failed = outcome == Outcome::Error;
         if outcome != Outcome::Cancelled {
             self.node.complete(now, weight, took, failed, false);
@@ -278,7 +267,9 @@ impl Inbound {
         }
         // Acquire: pairs with `settle`.
         let settled = self.settled.load(Ordering::Acquire);
-        let all = totals.in_flight();
+        let Some(all) = totals.in_flight() else {
+            return self.base();
+        };
         // Pairs with the fence in `leave`.
         fence(Ordering::Acquire);
         let left = self.left.load(Ordering::Relaxed);

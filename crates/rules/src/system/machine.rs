@@ -53,12 +53,12 @@ pub struct Sample {
 /// The engine installs it ([`Machine::install_totals`]); only a budget that
 /// comes into force, or is about to refuse, asks.
 pub trait InboundTotals: Send + Sync {
-    /// Inbound calls in flight.
-    fn in_flight(&self) -> u64;
+    /// Inbound calls in flight; `None`: nobody is there any more to ask.
+    fn in_flight(&self) -> Option<u64>;
 
-    /// What inbound calls have counted in each box of the second view at `now`,
+    /// What inbound calls have counted in each box of the second view by now,
     /// the oldest first.
-    fn boxes(&self, now: Timestamp) -> Vec<BoxSums>;
+    fn boxes(&self) -> Vec<BoxSums>;
 }
 
 /// The least limits of all rules in force; `u64::MAX` is none.
@@ -242,15 +242,15 @@ impl Machine {
         let _ = self.totals.set(totals);
     }
 
-    /// The budget of all inbound calls, made at `now` if there is none, with
-    /// what has passed and what runs.
+    /// The budget of all inbound calls, made if there is none, with what has
+    /// passed and what runs.
     ///
-    /// Takes a lock and, the first time, adds up all resources: for those who
-    /// build chains, not for calls.
+    /// Takes a lock and, the first time, adds up all resources: it is for those
+    /// who build chains, not for calls.
     #[must_use]
-    pub fn inbound(&self, now: Timestamp) -> Arc<Inbound> {
+    pub fn inbound(&self) -> Arc<Inbound> {
         let mut current = self.lock();
-        let open = || Arc::new(Inbound::open(&self.nodes, self.totals.get(), now));
+        let open = || Arc::new(Inbound::open(&self.nodes, self.totals.get()));
         Arc::clone(current.get_or_insert_with(open))
     }
 
@@ -381,9 +381,9 @@ mod tests {
     fn a_budget_is_shared_until_it_is_forgotten() {
         let machine = Machine::default();
         assert!(machine.inbound_if_open().is_none());
-        let first = machine.inbound(AT);
-        assert!(Arc::ptr_eq(&first, &machine.inbound(AT)));
+        let first = machine.inbound();
+        assert!(Arc::ptr_eq(&first, &machine.inbound()));
         machine.forget_inbound();
-        assert!(!Arc::ptr_eq(&first, &machine.inbound(AT)));
+        assert!(!Arc::ptr_eq(&first, &machine.inbound()));
     }
 }
