@@ -220,9 +220,8 @@ fn the_machine_of_the_tests_can_be_read() {
 }
 
 #[test]
-fn a_rule_on_the_machine_where_it_cannot_be_read_is_warned_about() {
+fn a_sampler_of_ones_own_is_trusted_to_know() {
     let nowhere = HostSampler::below("/nowhere");
-    // A sampler of one's own is trusted to know.
     let (engine, _) = built(Engine::builder().sampler(nowhere));
     let report = engine
         .load_json("system", r#"[{"highestSystemLoad": 1}]"#)

@@ -125,3 +125,179 @@ impl Default for HostSampler {
         HostSampler::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// A machine of `testdata/cgroup`, in a folder of its own.
+    struct Machine {
+        name: &'static str,
+        root: PathBuf,
+        sampler: HostSampler,
+    }
+
+    impl Machine {
+        fn new(name: &'static str) -> Self {
+            static MADE: AtomicUsize = AtomicUsize::new(0);
+            let number = MADE.fetch_add(1, Ordering::Relaxed);
+            let folder = format!("flowgate-{}-{number}-{name}", std::process::id());
+            let root = std::env::temp_dir().join(folder);
+            let machine = Machine {
+                name,
+                sampler: HostSampler::below(&root),
+                root,
+            };
+            machine.lay("first");
+            machine
+        }
+
+        fn lay(&self, when: &str) {
+            let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cgroup");
+            copy(&data.join(self.name).join(when), &self.root);
+        }
+
+        /// The first sample, and the one of ten seconds later.
+        fn samples(&mut self) -> [Sample; 2] {
+            let first = self.sampler.sample_at(Duration::ZERO);
+            self.lay("then");
+            [first, self.sampler.sample_at(Duration::from_secs(10))]
+        }
+    }
+
+    impl Drop for Machine {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.root);
+        }
+    }
+
+    fn copy(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let to = to.join(entry.file_name());
+            match entry.path().is_dir() {
+                true => copy(&entry.path(), &to),
+                false => drop(fs::copy(entry.path(), to).unwrap()),
+            }
+        }
+    }
+
+    /// Compares the second sample, with shares rounded to a millionth.
+    fn assert_sample(found: Sample, expected: Sample) {
+        let round = |share: Option<f64>| share.map(|share| (share * 1e6).round() / 1e6);
+        let rounded = Sample {
+            load1: round(found.load1),
+            cpu: round(found.cpu),
+            cpu_pressure: round(found.cpu_pressure),
+            throttled: round(found.throttled),
+            ..found
+        };
+        assert_eq!(rounded, expected);
+    }
+
+    #[test]
+    fn version_2_is_read_with_quota_throttling_pressure_and_memory() {
+        let [first, then] = Machine::new("v2").samples();
+        let unchanging = Sample {
+            load1: Some(1.25),
+            cpu_pressure: Some(0.125),
+            memory_used_bytes: Some(512 * MIB),
+            memory_limit_bytes: Some(1024 * MIB),
+            ..Sample::default()
+        };
+        // Shares need two samples.
+        assert_sample(first, unchanging);
+        let expected = Sample {
+            // 18 of 2 × 10 seconds; the machine as a whole is a quarter busy.
+            cpu: Some(0.9),
+            throttled: Some(0.5),
+            ..unchanging
+        };
+        assert_sample(then, expected);
+    }
+
+    #[test]
+    fn limits_of_groups_around_the_own_one_count() {
+        let [_, then] = Machine::new("v2-nested").samples();
+        let expected = Sample {
+            load1: Some(1.25),
+            // The pod has used 4.5 of 0.5 × 10 seconds, its neighbours included.
+            cpu: Some(0.9),
+            throttled: Some(0.25),
+            cpu_pressure: Some(0.03),
+            memory_used_bytes: Some(300 * MIB),
+            memory_limit_bytes: Some(500 * MIB),
+        };
+        assert_sample(then, expected);
+    }
+
+    #[test]
+    fn version_1_is_read_where_only_the_own_part_is_mounted() {
+        let [_, then] = Machine::new("v1").samples();
+        let expected = Sample {
+            load1: Some(1.25),
+            // 6 of 1.5 × 10 seconds.
+            cpu: Some(0.4),
+            throttled: Some(0.2),
+            cpu_pressure: None,
+            memory_used_bytes: Some(320 * MIB),
+            memory_limit_bytes: Some(512 * MIB),
+        };
+        assert_sample(then, expected);
+    }
+
+    #[test]
+    fn without_limits_the_machine_as_a_whole_counts() {
+        let mut machine = Machine::new("no-limit");
+        let [_, then] = machine.samples();
+        let expected = Sample {
+            load1: Some(1.25),
+            cpu: Some(0.5),
+            throttled: None,
+            cpu_pressure: Some(0.03),
+            memory_used_bytes: Some(8_192_000 * 1024),
+            memory_limit_bytes: Some(16_384_000 * 1024),
+        };
+        assert_sample(then, expected);
+        // No time has gone by: the same as before.
+        assert_sample(machine.sampler.sample_at(Duration::from_secs(10)), expected);
+        // Nothing is told any more: that is not what it was.
+        fs::remove_file(machine.root.join("proc/stat")).unwrap();
+        let gone = machine.sampler.sample_at(Duration::from_secs(20));
+        assert_sample(
+            gone,
+            Sample {
+                cpu: None,
+                ..expected
+            },
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_not_known() {
+        let mut machine = Machine::new("garbage");
+        let expected = Sample {
+            load1: Some(0.5),
+            ..Sample::default()
+        };
+        for secs in [0, 10] {
+            let sample = machine.sampler.sample_at(Duration::from_secs(secs));
+            assert_sample(sample, expected);
+        }
+    }
+
+    #[test]
+    fn a_machine_without_proc_is_not_known() {
+        let mut sampler = HostSampler::below("/nowhere/at/all");
+        assert!(!sampler.has_load_and_cpu());
+        assert_eq!(sampler.sample(), Sample::default());
+        let machine = Machine::new("v2");
+        assert!(machine.sampler.has_load_and_cpu());
+    }
+}
