@@ -1,6 +1,11 @@
 //! Lists of callers as documents: what loads, what is refused, what is written
 //! back.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
 use flowgate_rules::{Authority, AuthorityRule, OnInvalid, RuleSet, Settings};
 
 fn load(list: &str) -> Result<(RuleSet, flowgate_rules::LoadReport), flowgate_rules::RuleError> {

@@ -1,6 +1,11 @@
 //! System rules as documents: what loads, what is refused, what is written
 //! back, and what rules ask for together.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
 use std::sync::Arc;
 
 use flowgate_rules::system::{Demand, Limits, Machine};
