@@ -1,13 +1,22 @@
-//! One door to atomics: `std` in real builds, `loom` under `--cfg loom`, so
+//! One door to atomics and locks: `std` in real builds, `loom` under `--cfg loom`, so
 //! that the models in `tests/loom.rs` run the very code that ships.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::Ordering;
 #[cfg(loom)]
+pub(crate) use loom::sync::{Mutex, MutexGuard};
+#[cfg(loom)]
 pub(crate) use modelled::AtomicU64;
 
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
+
+/// The guard of a lock under which nothing is ever half done.
+pub(crate) fn unpoisoned<G>(guard: std::sync::LockResult<G>) -> G {
+    guard.unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 /// Loom's atomic, made to explore what it would leave out.
 ///
@@ -49,6 +58,18 @@ mod modelled {
 
         pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
             self.value.fetch_add(value, order)
+        }
+
+        pub(crate) fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {
+            self.value.fetch_sub(value, order)
+        }
+
+        pub(crate) fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
+            self.value.fetch_or(value, order)
+        }
+
+        pub(crate) fn fetch_and(&self, value: u64, order: Ordering) -> u64 {
+            self.value.fetch_and(value, order)
         }
 
         pub(crate) fn fetch_max(&self, value: u64, order: Ordering) -> u64 {

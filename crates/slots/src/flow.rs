@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use flowgate_core::call::Hold;
 use flowgate_core::leap_array::Full;
+use flowgate_core::node::permits::Share;
 use flowgate_core::{Block, BlockKind, Call, Measure, Node, Place, RuleId, Verdict};
 use flowgate_rules::RuleEntry;
 use flowgate_rules::flow::{
@@ -272,13 +273,14 @@ impl FlowSlot {
         let own = check.state.places();
         match target {
             Target::Foreign(node) => {
-                let own_place =
-                    u64::from(is_own_resource(node, call) && call.holds.in_flight(Place::Resource));
+                let own_place = u64::from(
+                    is_own_resource(node, call) && call.holds.in_flight(Place::Resource).place,
+                );
                 let in_flight = node.in_flight().saturating_sub(own_place);
                 let fits = in_flight.saturating_add(u64::from(weight)) <= own;
                 (!fits).then(|| check.refuse_concurrency(in_flight))
             }
-            Target::Own(place, _) if call.holds.in_flight(*place) => None,
+            Target::Own(place, _) if call.holds.in_flight(*place).place => None,
             Target::Own(place, node) => {
                 let limit = match self.checks.len() {
                     1 => own,
@@ -286,7 +288,7 @@ impl FlowSlot {
                 };
                 match node.try_enter(weight, limit) {
                     Ok(_) => {
-                        call.holds.set_in_flight(*place);
+                        call.holds.add_in_flight(*place, Share::PLACE);
                         None
                     }
                     // A later rule's limit: that rule asks again and refuses.
