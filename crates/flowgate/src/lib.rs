@@ -6,6 +6,7 @@ mod engine;
 mod entry;
 mod global;
 mod pending;
+mod queued;
 mod registry;
 mod request;
 mod resource;
@@ -23,8 +24,8 @@ pub use resource::Resource;
 
 pub use flowgate_core::{
     Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, Measure,
-    NodeSnapshot, Nodes, Outcome, RuleId, SlidingWindowLimiter, Ticket, TimeSource, Timestamp,
-    Traffic, Verdict, call::Holds, leap_array::Full,
+    NodeSnapshot, Nodes, Outcome, Queue, RuleId, SlidingWindowLimiter, Ticket, TimeSource,
+    Timestamp, Traffic, Verdict, call::Holds, leap_array::Full,
 };
 pub use flowgate_rules::{
     BreakerStrategy, CircuitState, ControlBehavior, Degrade, DegradeRule, Duplicate, Fault, Flow,
