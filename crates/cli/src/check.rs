@@ -173,14 +173,13 @@ fn print_json(
 
 /// How many resources the rules in force name, and how many patterns.
 fn named(engine: &Engine) -> (usize, usize) {
-    let (flow, degrade) = (engine.flow_rules(), engine.degrade_rules());
-    let flow = flow.entries().iter().map(|entry| entry.rule());
-    let degrade = degrade.entries().iter().map(|entry| entry.rule());
-    let all: BTreeSet<(bool, &str)> = flow
-        .map(|rule| (rule.regex, &*rule.resource))
-        .chain(degrade.map(|rule| (rule.regex, &*rule.resource)))
+    let rules = engine.rules();
+    let all: BTreeSet<(bool, &str)> = rules
+        .iter()
+        .filter(|rule| !rule.resource.is_empty())
+        .map(|rule| (rule.is_pattern, &*rule.resource))
         .collect();
-    let patterns = all.iter().filter(|(regex, _)| *regex).count();
+    let patterns = all.iter().filter(|(is_pattern, _)| *is_pattern).count();
     (all.len() - patterns, patterns)
 }
 

@@ -1,7 +1,7 @@
 //! A file of rules: a whole document, or a list of one kind as Sentinel writes
 //! it.
 
-use flowgate::{Clock, Engine, Fault, LoadReport, ManualClock, RuleError};
+use flowgate::{Clock, Engine, Fault, Kinds, LoadReport, ManualClock, RuleError};
 
 use crate::failure::Failure;
 use crate::input::Input;
@@ -97,7 +97,7 @@ impl Form {
 
 /// The names of all kinds of rules.
 pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
-    Engine::kinds().into_iter().map(|kind| kind.name)
+    Kinds::standard().specs().into_iter().map(|kind| kind.name)
 }
 
 /// An engine to try rules on, at the epoch of its clock.

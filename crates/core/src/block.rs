@@ -68,11 +68,19 @@ impl Eq for RuleId {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum BlockKind {
+    /// A list of callers (`authority`).
+    Authority,
+    /// The protection of the machine (`system`).
+    System,
+    /// A limit on one value of an argument (`paramFlow`).
+    ParamFlow,
     /// A flow rule: rate, warm-up, queue or concurrency.
     Flow,
+    /// A limit on calls at once (`isolation`).
+    Isolation,
     /// A circuit breaker (`degrade`).
     Degrade,
-    /// A slot of the service's own, by its name.
+    /// A slot or a kind of rules of the service's own, by its name.
     Custom(&'static str),
 }
 
@@ -80,7 +88,11 @@ impl BlockKind {
     /// The kind's name in documents and figures.
     pub fn name(self) -> &'static str {
         match self {
+            BlockKind::Authority => "authority",
+            BlockKind::System => "system",
+            BlockKind::ParamFlow => "paramFlow",
             BlockKind::Flow => "flow",
+            BlockKind::Isolation => "isolation",
             BlockKind::Degrade => "degrade",
             BlockKind::Custom(name) => name,
         }

@@ -12,6 +12,7 @@
 //! * [`node`]: the statistics of one resource, origin or context;
 //! * [`limiter`]: [`SlidingWindowLimiter`], for those who want only that;
 //! * [`call`] and [`block`]: [`Call`], [`Verdict`], [`Outcome`], [`Block`];
+//! * [`Tally`]: a counter that many threads add to;
 //! * [`publish`]: how a new plan comes into force while calls run.
 //!
 //! Most users want the crate `flowgate`, which puts all of this together.
@@ -34,6 +35,8 @@ pub mod permits;
 pub mod publish;
 mod sync;
 #[cfg(not(loom))]
+mod tally;
+#[cfg(not(loom))]
 pub mod time;
 #[cfg(loom)]
 #[path = "time/timestamp.rs"]
@@ -50,6 +53,8 @@ pub use limiter::SlidingWindowLimiter;
 pub use metric::{MetricBucket, MetricEvent};
 #[cfg(not(loom))]
 pub use node::{Node, NodeSettings, NodeSnapshot};
+#[cfg(not(loom))]
+pub use tally::Tally;
 pub use time::Timestamp;
 #[cfg(not(loom))]
 pub use time::{Clock, ManualClock, TimeSource};

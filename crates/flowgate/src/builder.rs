@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use flowgate_core::publish::Published;
 use flowgate_core::{Clock, GeometryError, NodeSettings};
-use flowgate_rules::{RuleSet, Settings};
-use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, Position, Slot, SlotError};
+use flowgate_rules::{Decide, RuleSet, Settings};
+use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, Position, Slot, SlotError, SlotKinds};
 
 use crate::engine::{Counters, Engine, Limits, Shared};
 use crate::registry::{NoResources, Registry};
@@ -26,6 +26,7 @@ pub struct EngineBuilder {
     cold_factor: u32,
     limits: Limits,
     custom: Vec<CustomSlot>,
+    kinds: SlotKinds,
     faults: FaultCounter,
 }
 
@@ -45,8 +46,8 @@ pub enum BuildError {
     /// A limit of nothing.
     #[error("{0}: 0 would leave nothing to count with; give 1 or more")]
     Limit(&'static str),
-    /// Too many custom slots.
-    #[error("{0} custom slots; give at most {CUSTOM_SLOTS_MAX}")]
+    /// Too many custom slots and kinds.
+    #[error("{0} custom slots and kinds; give at most {CUSTOM_SLOTS_MAX}")]
     CustomSlots(usize),
 }
 
@@ -67,6 +68,7 @@ impl Default for EngineBuilder {
                 default_context_statistics: false,
             },
             custom: Vec::new(),
+            kinds: SlotKinds::standard(),
             faults: FaultCounter::default(),
         }
     }
@@ -161,6 +163,16 @@ impl EngineBuilder {
         self
     }
 
+    /// Adds a kind of rules of your own: documents may then have a list of its
+    /// name, and its slot stands at `position` in the chain of every resource
+    /// that such a rule is for. A kind of the name of another takes its place
+    /// in documents. If it panics, that is caught and counted as for custom
+    /// slots.
+    pub fn kind<K: Decide>(mut self, position: Position) -> Self {
+        self.kinds.add::<K>(position);
+        self
+    }
+
     /// Called when a custom slot fails or panics, on the thread of the call.
     pub fn on_slot_fault(
         mut self,
@@ -215,8 +227,9 @@ impl EngineBuilder {
                 return Err(BuildError::Limit(name));
             }
         }
-        if self.custom.len() > CUSTOM_SLOTS_MAX {
-            return Err(BuildError::CustomSlots(self.custom.len()));
+        let custom_slots = self.custom.len() + self.kinds.custom_len();
+        if custom_slots > CUSTOM_SLOTS_MAX {
+            return Err(BuildError::CustomSlots(custom_slots));
         }
         let settings = Settings {
             cold_factor: self.cold_factor,
@@ -224,8 +237,10 @@ impl EngineBuilder {
         };
         let custom: Arc<[CustomSlot]> = self.custom.into();
         let faults = Arc::new(self.faults);
+        let kinds = Arc::new(self.kinds);
         let plan = ChainPlan {
-            rules: RuleSet::default(),
+            rules: RuleSet::new(kinds.kinds()),
+            kinds: Arc::clone(&kinds),
             related: Default::default(),
             settings: settings.clone(),
             custom: Arc::clone(&custom),
@@ -241,6 +256,7 @@ impl EngineBuilder {
             counters: Counters::default(),
             faults,
             custom,
+            kinds,
             settings,
             loading: Mutex::new(()),
         });

@@ -9,9 +9,9 @@ use flowgate_core::publish::Published;
 use flowgate_core::{Clock, NodeSettings, NodeSnapshot};
 use flowgate_rules::{
     CircuitState, Degrade, DegradeRule, Flow, FlowRule, KindSpec, LoadReport, OnInvalid, RuleError,
-    RuleSet, RuleTable, Settings,
+    RuleInfo, RuleKind, RuleSet, RuleTable, Settings,
 };
-use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter};
+use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, SlotKinds};
 
 use crate::builder::EngineBuilder;
 use crate::registry::Registry;
@@ -51,6 +51,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     pub(crate) faults: Arc<FaultCounter>,
     pub(crate) custom: Arc<[CustomSlot]>,
+    pub(crate) kinds: Arc<SlotKinds>,
     pub(crate) settings: Settings,
     /// Held while a document is put in force: loaders take turns.
     pub(crate) loading: Mutex<()>,
@@ -170,8 +171,9 @@ impl Engine {
 
     // Rules.
 
-    /// Puts a list of rules of one kind in force: `kind` is `flow` or
-    /// `degrade`, `text` an array as Sentinel writes it.
+    /// Puts a list of rules of one kind in force: `kind` is `flow`, `degrade`
+    /// or another of [`Engine::kinds`], `text` an array as Sentinel writes it.
+    /// `[]` clears the kind.
     ///
     /// # Errors
     ///
@@ -218,38 +220,105 @@ impl Engine {
         self.replace(|rules, settings| rules.with_document(text, settings, on_invalid))
     }
 
-    /// Puts flow rules that were built in code in force.
+    /// Puts rules of kind `K` that were built in code in force.
+    ///
+    /// ```
+    /// use flowgate::{Engine, Flow, FlowRule};
+    /// let engine = Engine::new();
+    /// engine.load_rules::<Flow>(vec![FlowRule::qps("orders", 100.0)])?;
+    /// assert_eq!(engine.table::<Flow>().len(), 1);
+    /// # Ok::<(), flowgate::RuleError>(())
+    /// ```
     ///
     /// # Errors
     ///
     /// [`RuleError`] with every fault; then nothing has changed.
-    pub fn load_flow(&self, list: Vec<FlowRule>) -> Result<LoadReport, RuleError> {
-        self.replace(|rules, settings| rules.with_flow(list, settings, OnInvalid::Refuse))
+    pub fn load_rules<K: RuleKind>(&self, list: Vec<K::Rule>) -> Result<LoadReport, RuleError> {
+        self.replace(|rules, settings| rules.with_rules::<K>(list, settings, OnInvalid::Refuse))
     }
 
-    /// Puts circuit breakers that were built in code in force.
+    /// [`load_rules`](Self::load_rules) for flow rules.
     ///
     /// # Errors
     ///
-    /// [`RuleError`] with every fault; then nothing has changed.
+    /// As there.
+    pub fn load_flow(&self, list: Vec<FlowRule>) -> Result<LoadReport, RuleError> {
+        self.load_rules::<Flow>(list)
+    }
+
+    /// [`load_rules`](Self::load_rules) for circuit breakers.
+    ///
+    /// # Errors
+    ///
+    /// As there.
     pub fn load_degrade(&self, list: Vec<DegradeRule>) -> Result<LoadReport, RuleError> {
-        self.replace(|rules, settings| rules.with_degrade(list, settings, OnInvalid::Refuse))
+        self.load_rules::<Degrade>(list)
+    }
+
+    /// Replaces the rules of one kind whose `resource` is written exactly as
+    /// `resource`, a name or a pattern, by a list of such rules. `[]` removes
+    /// them. Others stay.
+    ///
+    /// # Errors
+    ///
+    /// [`RuleError`] with every fault of the text, rules for other resources
+    /// among them; then nothing has changed.
+    pub fn load_json_of(
+        &self,
+        kind: &str,
+        resource: &str,
+        text: impl AsRef<[u8]>,
+    ) -> Result<LoadReport, RuleError> {
+        let refuse = OnInvalid::Refuse;
+        self.replace(|rules, settings| rules.with_list_of(kind, resource, text, settings, refuse))
+    }
+
+    /// Adds a list of rules of one kind behind those in force.
+    ///
+    /// # Errors
+    ///
+    /// [`RuleError`] with every fault of the text, ids that are taken among
+    /// them; then nothing has changed.
+    pub fn append_json(&self, kind: &str, text: impl AsRef<[u8]>) -> Result<LoadReport, RuleError> {
+        let refuse = OnInvalid::Refuse;
+        self.replace(|rules, settings| rules.with_more(kind, text, settings, refuse))
+    }
+
+    /// Removes the rule of this kind and id; the report says whether there was
+    /// one. Give ids to rules that you mean to remove: made-up ones count the
+    /// rules of a resource, and those behind it move up.
+    ///
+    /// # Errors
+    ///
+    /// [`RuleError`] if there is no such kind.
+    pub fn remove_rule(&self, kind: &str, id: &str) -> Result<LoadReport, RuleError> {
+        self.replace(|rules, settings| rules.without(kind, id, settings))
     }
 
     /// The kinds of rules there are, and the fields of each: for tools that
     /// read rule files or describe them.
-    pub fn kinds() -> Vec<KindSpec> {
-        RuleSet::kinds()
+    pub fn kinds(&self) -> Vec<KindSpec> {
+        self.shared.kinds.kinds().specs()
+    }
+
+    /// All rules in force with what they have done, kind by kind.
+    pub fn rules(&self) -> Vec<RuleInfo> {
+        self.shared.plan.load().1.rules.infos()
+    }
+
+    /// The rules of kind `K` in force.
+    pub fn table<K: RuleKind>(&self) -> Arc<RuleTable<K>> {
+        self.shared.plan.load().1.rules.table::<K>()
     }
 
     /// The flow rules in force.
     pub fn flow_rules(&self) -> Arc<RuleTable<Flow>> {
-        Arc::clone(&self.shared.plan.load().1.rules.flow)
+        self.table::<Flow>()
     }
 
     /// The circuit breakers in force.
     pub fn degrade_rules(&self) -> Arc<RuleTable<Degrade>> {
-        Arc::clone(&self.shared.plan.load().1.rules.degrade)
+        self.table::<Degrade>()
     }
 
     /// The states of the breakers of `resource`, in the order of the rules.
@@ -362,6 +431,7 @@ impl Shared {
         ChainPlan {
             related: flowgate_slots::related_to(&rules),
             rules,
+            kinds: Arc::clone(&self.kinds),
             settings: self.settings.clone(),
             custom: Arc::clone(&self.custom),
             faults: Arc::clone(&self.faults),

@@ -28,9 +28,11 @@ pub use flowgate_core::{
     Timestamp, Traffic, Verdict, call::Holds, leap_array::Full,
 };
 pub use flowgate_rules::{
-    BreakerStrategy, CircuitState, ControlBehavior, Degrade, DegradeRule, Duplicate, Fault, Flow,
-    FlowRule, Grade, KindReport, KindSpec, LimitApp, LoadReport, OnInvalid, Place, RuleEntry,
-    RuleError, RuleTable, Strategy, Warning, field::FieldSpec,
+    BreakerStrategy, CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule,
+    Duplicate, Fault, Fields, Flow, FlowRule, Grade, Head, HitCounts, InForce, KindReport,
+    KindSpec, Kinds, LimitApp, LoadReport, Matching, OnInvalid, Place, RuleEntry, RuleError,
+    RuleInfo, RuleKind, RuleMode, RuleTable, Scope, Settings, Strategy, Warning,
+    field::{Choice, FieldKind, FieldSpec, Mode, Spelling},
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};
 

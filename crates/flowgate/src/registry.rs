@@ -115,19 +115,12 @@ impl Registry {
             return true;
         }
         let (_, plan) = self.shared.plan.load();
-        let (flow, degrade) = (&plan.rules.flow, &plan.rules.degrade);
-        let flow = flow.matching(name).into_iter();
-        let degrade = degrade.matching(name).into_iter();
-        plan.related.contains(name)
-            || flow
-                .map(|entry| entry.rule().resource == name)
-                .chain(degrade.map(|entry| entry.rule().resource == name))
-                .any(|is_named| is_named)
+        plan.related.contains(name) || plan.rules.names(name)
     }
 
     fn overflow_for(&self, name: &str) -> Arc<ResourceInner> {
         let (_, plan) = self.shared.plan.load();
-        if plan.rules.flow.has_patterns() || plan.rules.degrade.has_patterns() {
+        if plan.rules.has_patterns() {
             return self.overflowing(name);
         }
         self.count_overflow();

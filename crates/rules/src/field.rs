@@ -61,7 +61,7 @@ pub trait Mode: Copy + 'static {
 }
 
 /// A field name of sentinel-golang's rules that Sentinel's own do not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Spelling {
     /// The name in sentinel-golang.
     pub theirs: &'static str,

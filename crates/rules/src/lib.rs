@@ -5,7 +5,11 @@
 //! document   text → JSON with places → fields → checked rules; faults, report
 //! field      one definition per field: reading, errors, descriptions
 //! kind       RuleKind: what a kind has to say of itself
-//! table      RuleTable: the rules of one kind in force, and their live state
+//! head       what every rule says: id, resource or pattern, mode
+//! decide     Decide: how the rules of a kind decide on a call, one by one
+//! kinds      Kinds: the kinds there are, a service's own among them
+//! table      RuleTable: the rules of one kind in force, and what lives on
+//! hits       what a rule has done, in numbers
 //! set        RuleSet: one table per kind, loaded as a whole or not at all
 //! flow       flow rules
 //! degrade    circuit breakers
@@ -31,21 +35,29 @@
 //! );
 //! ```
 
+mod decide;
 pub mod degrade;
 pub mod document;
 pub mod field;
 pub mod flow;
+mod head;
+mod hits;
 mod kind;
+mod kinds;
 mod set;
 mod settings;
 mod table;
 
+pub use decide::{Decide, Decision, InForce};
 pub use degrade::{BreakerState, BreakerStrategy, CircuitState, Degrade, DegradeRule};
 pub use document::{
     Duplicate, Fault, Fields, KindReport, LoadReport, OnInvalid, Place, Remark, RuleError, Warning,
 };
 pub use flow::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy};
-pub use kind::{KindSpec, RuleKind};
-pub use set::{RuleSet, TableOf};
+pub use head::{DEFAULT_RESOURCE, Head, Matching, RuleMode};
+pub use hits::{HitCounts, Hits};
+pub use kind::{KindSpec, RuleKind, Scope};
+pub use kinds::Kinds;
+pub use set::RuleSet;
 pub use settings::Settings;
-pub use table::{RuleEntry, RuleTable};
+pub use table::{RuleEntry, RuleInfo, RuleTable};

@@ -1,101 +1,98 @@
-//! All rules in force: one table per kind. A new kind is one folder, and one
-//! line at the end of this file.
+//! All rules in force: one table per kind.
 
 use std::sync::Arc;
 
 use crate::Settings;
-use crate::degrade::{Degrade, DegradeRule};
 use crate::document::{
-    Draft, Fault, LoadReport, Loading, OnInvalid, RuleError, Shape, Value, check_list, open,
-    read_list, shorten,
+    Fault, LoadReport, Loading, OnInvalid, RuleError, Shape, Value, check_list, open, shorten,
 };
 use crate::field;
-use crate::flow::{Flow, FlowRule};
-use crate::kind::{KindSpec, RuleKind};
-use crate::table::RuleTable;
+use crate::kind::RuleKind;
+use crate::kinds::{self, Change, Drafts, Kinds};
+use crate::table::{AnyTable, RuleInfo, RuleTable};
 
-macro_rules! rule_set {
-    ($($(#[$doc:meta])* $field:ident: $Kind:ty,)+) => {
-        /// All rules, one table per kind. It never changes; loading makes
-        /// another, which shares what is still the same.
-        ///
-        /// ```
-        /// use flowgate_rules::{OnInvalid, RuleSet, Settings};
-        ///
-        /// let (rules, report) = RuleSet::default().with_list(
-        ///     "flow",
-        ///     r#"[{"resource": "orders", "count": 100}]"#,
-        ///     &Settings::default(),
-        ///     OnInvalid::Refuse,
-        /// )?;
-        /// assert_eq!(report.to_string(), "flow: 1 in force, 1 added, 0 changed, 0 kept, 0 removed");
-        /// assert_eq!(&**rules.flow.matching("orders")[0].id(), "flow/orders#1");
-        /// # Ok::<(), flowgate_rules::RuleError>(())
-        /// ```
-        #[derive(Debug, Clone, Default)]
-        pub struct RuleSet {
-            $($(#[$doc])* pub $field: Arc<RuleTable<$Kind>>,)+
-        }
-
-        $(impl TableOf<$Kind> for RuleSet {
-            fn table(&self) -> &Arc<RuleTable<$Kind>> {
-                &self.$field
-            }
-
-            fn table_mut(&mut self) -> &mut Arc<RuleTable<$Kind>> {
-                &mut self.$field
-            }
-        })+
-
-        impl RuleSet {
-            /// All kinds with the fields of their rules.
-            #[must_use]
-            pub fn kinds() -> Vec<KindSpec> {
-                vec![$(KindSpec::of::<$Kind>()),+]
-            }
-        }
-
-        /// Lists that were read, before they become tables.
-        #[derive(Default)]
-        struct Drafts {
-            $($field: Option<(Vec<Draft<$Kind>>, usize)>,)+
-        }
-
-        impl Drafts {
-            /// Reads the list of `kind`; false if there is no such kind.
-            fn read(&mut self, kind: &str, value: Value<'_>, loading: &mut Loading<'_>) -> bool {
-                $(if kind == <$Kind>::NAME {
-                    self.$field = Some(read_list::<$Kind>(value, loading));
-                    return true;
-                })+
-                false
-            }
-
-            /// The tables of what was read, the others as they are in `old`.
-            fn into_set(self, old: &RuleSet, loading: &mut Loading<'_>) -> RuleSet {
-                RuleSet {
-                    $($field: match self.$field {
-                        Some((drafts, faulty)) => {
-                            Arc::new(old.$field.replace(drafts, faulty, loading))
-                        }
-                        None => Arc::clone(&old.$field),
-                    },)+
-                }
-            }
-        }
-    };
+/// All rules, one table per kind. It never changes; loading makes another,
+/// which shares what is still the same.
+///
+/// ```
+/// use flowgate_rules::{Flow, OnInvalid, RuleSet, Settings};
+///
+/// let (rules, report) = RuleSet::default().with_list(
+///     "flow",
+///     r#"[{"resource": "orders", "count": 100}]"#,
+///     &Settings::default(),
+///     OnInvalid::Refuse,
+/// )?;
+/// assert_eq!(report.to_string(), "flow: 1 in force, 1 added, 0 changed, 0 kept, 0 removed");
+/// assert_eq!(&**rules.table::<Flow>().matching("orders")[0].id(), "flow/orders#1");
+/// # Ok::<(), flowgate_rules::RuleError>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct RuleSet {
+    kinds: Kinds,
+    /// One for each kind, in the same order.
+    tables: Box<[Arc<dyn AnyTable>]>,
 }
 
-/// Access to one table of a [`RuleSet`] by its kind.
-pub trait TableOf<K: RuleKind> {
-    /// The rules of kind `K`.
-    fn table(&self) -> &Arc<RuleTable<K>>;
+/// The kind that errors take for an example.
+const DOCUMENTED: &str = "flow";
 
-    /// The place of the rules of kind `K`.
-    fn table_mut(&mut self) -> &mut Arc<RuleTable<K>>;
-}
+/// Lists that were read, in the order of the kinds.
+type Read = Vec<Option<Drafts>>;
 
 impl RuleSet {
+    /// No rules, of any of these kinds.
+    #[must_use]
+    pub fn new(kinds: &Kinds) -> Self {
+        Self {
+            tables: kinds.iter().map(|kind| (kind.empty)()).collect(),
+            kinds: kinds.clone(),
+        }
+    }
+
+    /// The kinds there are.
+    #[must_use]
+    pub fn kinds(&self) -> &Kinds {
+        &self.kinds
+    }
+
+    /// The rules of kind `K`; none if there is no such kind.
+    #[must_use]
+    pub fn table<K: RuleKind>(&self) -> Arc<RuleTable<K>> {
+        let position = self.kinds.position(K::NAME);
+        let table = position.and_then(|at| self.tables.get(at));
+        table.map(kinds::table::<K>).unwrap_or_default()
+    }
+
+    /// All rules, kind by kind, in the order of the document.
+    #[must_use]
+    pub fn infos(&self) -> Vec<RuleInfo> {
+        let tables = self.tables.iter();
+        tables.flat_map(|table| table.infos()).collect()
+    }
+
+    /// Whether a rule names this resource, exactly.
+    #[must_use]
+    pub fn names(&self, resource: &str) -> bool {
+        self.tables.iter().any(|table| table.names(resource))
+    }
+
+    /// Whether a rule may be for resources that it does not name.
+    #[must_use]
+    pub fn has_patterns(&self) -> bool {
+        self.tables.iter().any(|table| table.has_patterns())
+    }
+
+    /// The resources that rules name, once for each kind that does.
+    pub fn named(&self) -> impl Iterator<Item = &str> {
+        self.tables.iter().flat_map(|table| table.named())
+    }
+
+    /// Forgets what all rules remember of `resource`, when that is evicted.
+    pub fn forget(&self, resource: &str) {
+        self.tables.iter().for_each(|table| table.forget(resource));
+    }
+
     /// These rules, with those of `kind` replaced by a JSON list, for example
     /// `[{"resource": "orders", "count": 100}]`. `[]` clears them.
     ///
@@ -110,17 +107,88 @@ impl RuleSet {
         settings: &Settings,
         on_invalid: OnInvalid,
     ) -> Result<(Self, LoadReport), RuleError> {
+        self.with_list_as(None, kind, text.as_ref(), settings, on_invalid)
+    }
+
+    /// These rules and those of a JSON list of `kind`, behind the others.
+    ///
+    /// # Errors
+    ///
+    /// As [`with_list`](Self::with_list).
+    pub fn with_more(
+        &self,
+        kind: &str,
+        text: impl AsRef<[u8]>,
+        settings: &Settings,
+        on_invalid: OnInvalid,
+    ) -> Result<(Self, LoadReport), RuleError> {
+        let append = Some(Change::Append);
+        self.with_list_as(append, kind, text.as_ref(), settings, on_invalid)
+    }
+
+    /// These rules, with those of `kind` whose `resource` is written exactly so
+    /// replaced by a JSON list. `[]` removes them.
+    ///
+    /// # Errors
+    ///
+    /// As [`with_list`](Self::with_list); a rule for another resource is a
+    /// fault.
+    pub fn with_list_of(
+        &self,
+        kind: &str,
+        resource: &str,
+        text: impl AsRef<[u8]>,
+        settings: &Settings,
+        on_invalid: OnInvalid,
+    ) -> Result<(Self, LoadReport), RuleError> {
+        let change = Some(Change::Resource(resource));
+        self.with_list_as(change, kind, text.as_ref(), settings, on_invalid)
+    }
+
+    /// These rules without the one of this kind and id, if there is one. Made-up
+    /// ids of rules behind it on the same resource move up.
+    ///
+    /// # Errors
+    ///
+    /// There is no such kind.
+    pub fn without(
+        &self,
+        kind: &str,
+        id: &str,
+        settings: &Settings,
+    ) -> Result<(Self, LoadReport), RuleError> {
+        let change = Some(Change::Id(id));
+        self.with_list_as(change, kind, b"[]", settings, OnInvalid::Refuse)
+    }
+
+    fn with_list_as(
+        &self,
+        change: Option<Change<'_>>,
+        name: &str,
+        text: &[u8],
+        settings: &Settings,
+        on_invalid: OnInvalid,
+    ) -> Result<(Self, LoadReport), RuleError> {
         let mut loading = Loading::new(settings, on_invalid);
-        let mut drafts = Drafts::default();
-        let (text, base, value) = open(text.as_ref(), kind, "[]")?;
-        if !drafts.read(kind, value, &mut loading) {
-            return Err(RuleError::one(Fault {
-                path: shorten(kind),
-                place: None,
-                message: unknown_kind(kind),
-            }));
+        if let Some(Change::Resource(resource)) = change {
+            loading.only_for = Some(resource.to_owned());
         }
-        let set = drafts.into_set(self, &mut loading);
+        let (text, base, value) = open(text, name, "[]")?;
+        let Some((at, kind)) = self.kind(name) else {
+            return Err(RuleError::one(Fault {
+                path: shorten(name),
+                place: None,
+                message: self.unknown_kind(name),
+            }));
+        };
+        let drafts = (kind.read)(value, &mut loading);
+        let mut set = self.clone();
+        if let Some(table) = set.tables.get_mut(at) {
+            *table = match change {
+                None => (kind.replace)(table, drafts, &mut loading),
+                Some(change) => (kind.replace_of)(table, change, drafts, &mut loading),
+            };
+        }
         Ok((set, loading.finish(text, base)?))
     }
 
@@ -138,11 +206,15 @@ impl RuleSet {
         on_invalid: OnInvalid,
     ) -> Result<(Self, LoadReport), RuleError> {
         let mut loading = Loading::new(settings, on_invalid);
-        let mut drafts = Drafts::default();
-        let clear = format!("{{\"{}\": []}}", Flow::NAME);
-        let (text, base, value) = open(text.as_ref(), "document", &clear)?;
-        read_document(value, &mut drafts, &mut loading);
-        let set = drafts.into_set(self, &mut loading);
+        let clear = "{\"flow\": []}";
+        let (text, base, value) = open(text.as_ref(), "document", clear)?;
+        let read = self.read_document(value, &mut loading);
+        let mut set = self.clone();
+        for ((table, kind), drafts) in set.tables.iter_mut().zip(self.kinds.iter()).zip(read) {
+            if let Some(drafts) = drafts {
+                *table = (kind.replace)(table, drafts, &mut loading);
+            }
+        }
         Ok((set, loading.finish(text, base)?))
     }
 
@@ -151,117 +223,102 @@ impl RuleSet {
     ///
     /// # Errors
     ///
-    /// As [`with_list`](Self::with_list).
+    /// As [`with_list`](Self::with_list), and if there is no such kind.
     pub fn with_rules<K: RuleKind>(
         &self,
         rules: Vec<K::Rule>,
         settings: &Settings,
         on_invalid: OnInvalid,
-    ) -> Result<(Self, LoadReport), RuleError>
-    where
-        Self: TableOf<K>,
-    {
+    ) -> Result<(Self, LoadReport), RuleError> {
         let mut loading = Loading::new(settings, on_invalid);
-        let (drafts, faulty) = check_list::<K>(rules, &mut loading);
+        let Some((at, kind)) = self.kind(K::NAME) else {
+            return Err(RuleError::one(Fault {
+                path: K::NAME.to_owned(),
+                place: None,
+                message: self.unknown_kind(K::NAME),
+            }));
+        };
+        let drafts = Drafts::of::<K>(check_list::<K>(rules, &mut loading));
         let mut set = self.clone();
-        let table = self.table().replace(drafts, faulty, &mut loading);
-        *set.table_mut() = Arc::new(table);
+        if let Some(table) = set.tables.get_mut(at) {
+            *table = (kind.replace)(table, drafts, &mut loading);
+        }
         Ok((set, loading.finish("", 0)?))
     }
 
-    /// [`with_rules`](Self::with_rules) for flow rules.
-    ///
-    /// # Errors
-    ///
-    /// As [`with_list`](Self::with_list).
-    pub fn with_flow(
-        &self,
-        rules: Vec<FlowRule>,
-        settings: &Settings,
-        on_invalid: OnInvalid,
-    ) -> Result<(Self, LoadReport), RuleError> {
-        self.with_rules::<Flow>(rules, settings, on_invalid)
+    fn kind(&self, name: &str) -> Option<(usize, &kinds::Kind)> {
+        let mut kinds = self.kinds.iter().enumerate();
+        kinds.find(|(_, kind)| kind.spec.name == name)
     }
 
-    /// [`with_rules`](Self::with_rules) for circuit breakers.
-    ///
-    /// # Errors
-    ///
-    /// As [`with_list`](Self::with_list).
-    pub fn with_degrade(
-        &self,
-        rules: Vec<DegradeRule>,
-        settings: &Settings,
-        on_invalid: OnInvalid,
-    ) -> Result<(Self, LoadReport), RuleError> {
-        self.with_rules::<Degrade>(rules, settings, on_invalid)
-    }
-}
-
-fn read_document(value: Value<'_>, drafts: &mut Drafts, loading: &mut Loading<'_>) {
-    let members = match value.shape() {
-        Shape::Object => value.members(),
-        Shape::List => Err(format!(
-            "a list, not an object; write {{\"{}\": [...]}}, or load the list of one kind with load_json",
-            Flow::NAME
-        )),
-        _ => Err(format!(
-            "{} is not an object; write {{\"{}\": [...]}}",
-            value.shown(),
-            Flow::NAME
-        )),
-    };
-    let members = match members {
-        Ok(members) => members,
-        Err(message) => {
+    fn read_document(&self, value: Value<'_>, loading: &mut Loading<'_>) -> Read {
+        let mut read: Read = self.kinds.iter().map(|_| None).collect();
+        let members = match value.shape() {
+            Shape::Object => value.members(),
+            Shape::List => Err(format!(
+                "a list, not an object; write {{\"{DOCUMENTED}\": [...]}}, or load the list of one kind with load_json"
+            )),
+            _ => Err(format!(
+                "{} is not an object; write {{\"{DOCUMENTED}\": [...]}}",
+                value.shown()
+            )),
+        };
+        let members = match members {
+            Ok(members) => members,
+            Err(message) => {
+                loading.fatal.push(Fault {
+                    path: "document".to_owned(),
+                    place: Some(value.place()),
+                    message,
+                });
+                return read;
+            }
+        };
+        for (index, member) in members.iter().enumerate() {
+            let is_repeated = members[..index]
+                .iter()
+                .any(|earlier| earlier.key == member.key);
+            let message = if is_repeated {
+                "given twice; keep one".to_owned()
+            } else if let Some((at, kind)) = self.kind(&member.key) {
+                let drafts = (kind.read)(member.value, loading);
+                if let Some(place) = read.get_mut(at) {
+                    *place = Some(drafts);
+                }
+                continue;
+            } else {
+                self.unknown_kind(&member.key)
+            };
             loading.fatal.push(Fault {
-                path: "document".to_owned(),
-                place: Some(value.place()),
+                path: shorten(&member.key.escape_debug().to_string()),
+                place: Some(member.key_place),
                 message,
             });
-            return;
         }
-    };
-    for (index, member) in members.iter().enumerate() {
-        let is_repeated = members[..index]
-            .iter()
-            .any(|earlier| earlier.key == member.key);
-        let message = if is_repeated {
-            "given twice; keep one".to_owned()
-        } else if drafts.read(&member.key, member.value, loading) {
-            continue;
-        } else {
-            unknown_kind(&member.key)
-        };
-        loading.fatal.push(Fault {
-            path: shorten(&member.key.escape_debug().to_string()),
-            place: Some(member.key_place),
-            message,
-        });
+        read
+    }
+
+    fn unknown_kind(&self, name: &str) -> String {
+        let kinds = self.kinds.specs();
+        let names = || kinds.iter().map(|kind| kind.name);
+        match field::similar(name, names()) {
+            Some(meant) => format!("unknown kind of rules; did you mean `{meant}`?"),
+            None if kinds
+                .iter()
+                .any(|kind| kind.all_fields().any(|f| f.name == name)) =>
+            {
+                "a field of a rule, not a kind of rules; write {\"flow\": [{...}]}".to_owned()
+            }
+            None => format!(
+                "unknown kind of rules; known are {}",
+                names().collect::<Vec<_>>().join(", ")
+            ),
+        }
     }
 }
 
-fn unknown_kind(name: &str) -> String {
-    let kinds = RuleSet::kinds();
-    let names = || kinds.iter().map(|kind| kind.name);
-    match field::similar(name, names()) {
-        Some(meant) => format!("unknown kind of rules; did you mean `{meant}`?"),
-        None if kinds
-            .iter()
-            .any(|kind| kind.fields.iter().any(|f| f.name == name)) =>
-        {
-            "a field of a rule, not a kind of rules; write {\"flow\": [{...}]}".to_owned()
-        }
-        None => format!(
-            "unknown kind of rules; known are {}",
-            names().collect::<Vec<_>>().join(", ")
-        ),
+impl Default for RuleSet {
+    fn default() -> Self {
+        Self::new(&Kinds::default())
     }
-}
-
-rule_set! {
-    /// Flow rules: how much may pass.
-    flow: Flow,
-    /// Circuit breakers: when to stop trying.
-    degrade: Degrade,
 }

@@ -6,7 +6,8 @@
 )]
 
 use flowgate_rules::{
-    Duplicate, FlowRule, KindReport, LoadReport, OnInvalid, RuleError, RuleSet, Settings,
+    Degrade, Duplicate, Flow, FlowRule, KindReport, LoadReport, OnInvalid, RuleError, RuleSet,
+    Settings,
 };
 
 type Loaded = Result<(RuleSet, LoadReport), RuleError>;
@@ -37,12 +38,10 @@ fn warnings(report: &LoadReport) -> Vec<String> {
     report.warnings.iter().map(ToString::to_string).collect()
 }
 
-fn ids(set: &RuleSet) -> Vec<&str> {
-    set.flow
-        .entries()
-        .iter()
-        .map(|entry| &**entry.id())
-        .collect()
+fn ids(set: &RuleSet) -> Vec<String> {
+    let table = set.table::<Flow>();
+    let entries = table.entries().iter();
+    entries.map(|entry| entry.id().to_string()).collect()
 }
 
 const FAULTY: &str = r#"{
@@ -65,7 +64,7 @@ fn a_document_with_any_fault_is_refused_whole_and_all_faults_are_listed() {
             "flow[2].resource: missing; give the name of the resource that the rule limits (line 5, column 18)",
             "flow[2].count: \"2\" is text; write 2 without quotes (line 5, column 31)",
             "flow[2].grade: 7 is not known; write 0 (concurrency) or 1 (qps) (line 5, column 45)",
-            "flow[2].colour: unknown field; a flow rule has id, resource, limitApp, grade, count, strategy, refResource, controlBehavior, warmUpPeriodSec, warmUpColdFactor, maxQueueingTimeMs, regex (line 5, column 48)",
+            "flow[2].colour: unknown field; a flow rule has id, resource, regex, match, mode, enabled, limitApp, grade, count, strategy, refResource, controlBehavior, warmUpPeriodSec, warmUpColdFactor, maxQueueingTimeMs (line 5, column 48)",
             "flow[3]: a list is not a rule; write an object {\"resource\": ..., ...} (line 6, column 5)",
             "flow[4].cuont: unknown field; did you mean `count`? (line 7, column 23)",
             "flow[4].count: 1e400 is too large for a number; give calls per second or at once, 0 means none (line 7, column 44)",
@@ -82,8 +81,8 @@ fn skip_drops_each_faulty_rule_and_loads_the_rest() {
         .with_document(FAULTY, &Settings::default(), OnInvalid::Skip)
         .unwrap();
     assert_eq!(ids(&set), ["flow/b#1"]);
-    assert_eq!(set.flow.entries()[0].position(), 1);
-    assert_eq!(set.degrade.len(), 0);
+    assert_eq!(set.table::<Flow>().entries()[0].position(), 1);
+    assert_eq!(set.table::<Degrade>().len(), 0);
     assert_eq!(report.skipped, document(FAULTY).unwrap_err().faults);
     assert_eq!(
         report.kinds,
@@ -127,7 +126,7 @@ fn exact_duplicates_load_once_with_a_warning() {
     )
     .unwrap();
     assert_eq!(ids(&set), ["flow/a#1", "flow/a#2"]);
-    assert_eq!(set.flow.entries()[1].position(), 2);
+    assert_eq!(set.table::<Flow>().entries()[1].position(), 2);
     assert_eq!(
         report.duplicates,
         [Duplicate {
@@ -232,7 +231,10 @@ fn dashboard_fields_are_accepted_and_mentioned_once() {
     let text = format!("[{}, {}]", entity(1, "a"), entity(2, "b"));
     let (set, report) = list(&text).unwrap();
     assert_eq!(ids(&set), ["1", "2"]);
-    assert_eq!(set.flow.entries()[0].rule(), &FlowRule::qps("a", 20.0));
+    assert_eq!(
+        set.table::<Flow>().entries()[0].rule(),
+        &FlowRule::qps("a", 20.0)
+    );
     assert_eq!(
         warnings(&report),
         [
@@ -247,7 +249,7 @@ fn cluster_mode_loads_as_local_with_a_warning() {
         r#"[{"resource": "a", "count": 1, "clusterMode": true, "clusterConfig": {"flowId": 1}}]"#,
     )
     .unwrap();
-    assert_eq!(set.flow.len(), 1);
+    assert_eq!(set.table::<Flow>().len(), 1);
     assert_eq!(
         warnings(&report),
         [
@@ -297,7 +299,13 @@ fn a_missing_kind_stays_and_an_empty_list_clears() {
     let (cleared, report) = both
         .with_document(r#"{"degrade": []}"#, &settings, OnInvalid::Refuse)
         .unwrap();
-    assert_eq!((cleared.flow.len(), cleared.degrade.len()), (1, 0));
+    assert_eq!(
+        (
+            cleared.table::<Flow>().len(),
+            cleared.table::<Degrade>().len()
+        ),
+        (1, 0)
+    );
     assert_eq!(
         report.kinds,
         [KindReport {
@@ -309,7 +317,13 @@ fn a_missing_kind_stays_and_an_empty_list_clears() {
     let (untouched, report) = both
         .with_document("{}", &settings, OnInvalid::Refuse)
         .unwrap();
-    assert_eq!((untouched.flow.len(), untouched.degrade.len()), (1, 1));
+    assert_eq!(
+        (
+            untouched.table::<Flow>().len(),
+            untouched.table::<Degrade>().len()
+        ),
+        (1, 1)
+    );
     assert_eq!(report, LoadReport::default());
 }
 
@@ -397,7 +411,7 @@ fn the_id_is_given_or_made_of_kind_resource_and_number() {
             "flow/a#1", "42", "mine", "flow/a#3", "flow/b#2", "flow/b#3", "5"
         ]
     );
-    assert_eq!(set.flow.by_id("mine").unwrap().rule().count, 2.0);
+    assert_eq!(set.table::<Flow>().by_id("mine").unwrap().rule().count, 2.0);
 }
 
 #[test]
@@ -417,7 +431,7 @@ fn rules_built_in_code_are_checked_alike_without_a_place() {
     ];
     let settings = Settings::default();
     let error = RuleSet::default()
-        .with_flow(rules.clone(), &settings, OnInvalid::Refuse)
+        .with_rules::<Flow>(rules.clone(), &settings, OnInvalid::Refuse)
         .unwrap_err();
     assert_eq!(
         error.to_string(),
@@ -426,7 +440,7 @@ fn rules_built_in_code_are_checked_alike_without_a_place() {
          flow[2].resource: ( is no regular expression (unclosed group); correct it, or leave out regex to take it as a plain name"
     );
     let (set, report) = RuleSet::default()
-        .with_flow(rules, &settings, OnInvalid::Skip)
+        .with_rules::<Flow>(rules, &settings, OnInvalid::Skip)
         .unwrap();
     assert_eq!(ids(&set), ["flow/a#1"]);
     assert_eq!(report.kinds[0].skipped, 2);

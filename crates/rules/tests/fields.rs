@@ -2,8 +2,8 @@
 
 use flowgate_rules::field::FieldKind;
 use flowgate_rules::{
-    BreakerStrategy, ControlBehavior, DegradeRule, FlowRule, Grade, LimitApp, OnInvalid, RuleSet,
-    Settings, Strategy,
+    BreakerStrategy, ControlBehavior, Degrade, DegradeRule, Flow, FlowRule, Grade, Kinds, LimitApp,
+    OnInvalid, RuleSet, Settings, Strategy,
 };
 
 /// Faults and warnings of one rule, without their places.
@@ -37,7 +37,7 @@ fn flow_rule(members: &str) -> FlowRule {
     let (set, _) = RuleSet::default()
         .with_list("flow", &text, &Settings::default(), OnInvalid::Refuse)
         .unwrap_or_else(|error| panic!("{members}: {error}"));
-    set.flow.entries()[0].rule().clone()
+    set.table::<Flow>().entries()[0].rule().clone()
 }
 
 fn degrade_rule(members: &str) -> DegradeRule {
@@ -45,7 +45,7 @@ fn degrade_rule(members: &str) -> DegradeRule {
     let (set, _) = RuleSet::default()
         .with_list("degrade", &text, &Settings::default(), OnInvalid::Refuse)
         .unwrap_or_else(|error| panic!("{members}: {error}"));
-    set.degrade.entries()[0].rule().clone()
+    set.table::<Degrade>().entries()[0].rule().clone()
 }
 
 const NONE: [&str; 0] = [];
@@ -286,10 +286,10 @@ fn b060_warm_up_that_cannot_work_is_refused_and_the_good_one_is_active() {
         .with_list("flow", text, &Settings::default(), OnInvalid::Skip)
         .unwrap();
     assert_eq!(
-        set.flow.entries()[0].rule(),
+        set.table::<Flow>().entries()[0].rule(),
         &FlowRule::qps("e", 9.0).warm_up(10).cold_factor(3)
     );
-    assert_eq!((set.flow.len(), report.skipped.len()), (1, 4));
+    assert_eq!((set.table::<Flow>().len(), report.skipped.len()), (1, 4));
 }
 
 #[test]
@@ -441,7 +441,7 @@ fn half_a_call_per_second_is_enough_for_a_view_of_two_seconds() {
         ..Settings::default()
     };
     let (_, report) = RuleSet::default()
-        .with_flow(vec![FlowRule::qps("a", 0.5)], &settings, OnInvalid::Refuse)
+        .with_rules::<Flow>(vec![FlowRule::qps("a", 0.5)], &settings, OnInvalid::Refuse)
         .unwrap();
     assert_eq!(report.warnings, []);
 }
@@ -460,7 +460,7 @@ fn an_unknown_behaviour_is_reject_and_null_is_absent() {
 /// its described default means the same as one that is left out.
 #[test]
 fn described_defaults_and_modes_are_those_that_are_read() {
-    for kind in RuleSet::kinds() {
+    for kind in Kinds::standard().specs() {
         let written: Vec<String> = kind
             .fields
             .iter()

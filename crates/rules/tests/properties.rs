@@ -1,8 +1,8 @@
 //! Properties of reading: no text panics, and what is written is read back.
 
 use flowgate_rules::{
-    BreakerStrategy, ControlBehavior, DegradeRule, FlowRule, Grade, LimitApp, OnInvalid, RuleSet,
-    Settings, Strategy as Reference,
+    BreakerStrategy, ControlBehavior, Degrade, DegradeRule, Flow, FlowRule, Grade, Head, LimitApp,
+    OnInvalid, RuleSet, Settings, Strategy as Reference,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -33,8 +33,10 @@ fn flow_rule() -> impl Strategy<Value = FlowRule> {
     (who, what).prop_map(|((resource, app, grade, strategy, reference), what)| {
         let (count, behavior, period, factor, wait, id) = what;
         FlowRule {
-            id,
-            resource,
+            head: Head {
+                id,
+                ..Head::of(resource)
+            },
             limit_app: LimitApp::from(app),
             grade,
             count,
@@ -44,7 +46,6 @@ fn flow_rule() -> impl Strategy<Value = FlowRule> {
             warm_up_period_sec: period,
             warm_up_cold_factor: factor,
             max_queueing_time_ms: wait,
-            regex: false,
         }
     })
 }
@@ -60,8 +61,7 @@ fn degrade_rule() -> impl Strategy<Value = DegradeRule> {
     let probes = (option::of(1..u64::MAX), option::of(1..u32::MAX));
     ("[a-z]{1,9}", limits, spans, probes).prop_map(|(resource, limits, spans, probes)| {
         DegradeRule {
-            id: None,
-            resource,
+            head: Head::of(resource),
             grade: limits.0,
             count: limits.1,
             slow_ratio_threshold: limits.2,
@@ -70,7 +70,6 @@ fn degrade_rule() -> impl Strategy<Value = DegradeRule> {
             stat_interval_ms: spans.2,
             half_open_timeout_ms: probes.0,
             probe_num: probes.1,
-            regex: false,
         }
     })
 }
@@ -175,11 +174,12 @@ proptest! {
             .with_list("flow", &text, &Settings::default(), OnInvalid::Skip)
             .unwrap();
         let (built, _) = RuleSet::default()
-            .with_flow(rules, &Settings::default(), OnInvalid::Skip)
+            .with_rules::<Flow>(rules, &Settings::default(), OnInvalid::Skip)
             .unwrap();
         let plain = |set: &RuleSet| -> Vec<(FlowRule, Option<String>, String)> {
-            let entries = set.flow.entries().iter();
-            entries.map(|e| (e.rule().clone(), e.rule().id.clone(), e.id().to_string())).collect()
+            let table = set.table::<Flow>();
+            let entries = table.entries().iter();
+            entries.map(|e| (e.rule().clone(), e.rule().head.id.clone(), e.id().to_string())).collect()
         };
         prop_assert_eq!(plain(&read), plain(&built));
     }
@@ -190,6 +190,7 @@ proptest! {
         let (read, _) = RuleSet::default()
             .with_list("degrade", &text, &Settings::default(), OnInvalid::Refuse)
             .unwrap();
-        prop_assert_eq!(read.degrade.entries()[0].rule(), &rule);
+        let table = read.table::<Degrade>();
+        prop_assert_eq!(table.entries()[0].rule(), &rule);
     }
 }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flowgate_rules::{
-    DegradeRule, FlowRule, KindReport, LoadReport, OnInvalid, RuleKind, RuleSet, RuleTable,
-    Settings,
+    DegradeRule, Flow, FlowRule, Head, KindReport, LoadReport, OnInvalid, RuleKind, RuleSet,
+    RuleTable, Settings,
 };
 
 fn load(set: &RuleSet, rules: Vec<FlowRule>) -> (RuleSet, LoadReport) {
-    set.with_flow(rules, &Settings::default(), OnInvalid::Refuse)
+    set.with_rules::<Flow>(rules, &Settings::default(), OnInvalid::Refuse)
         .unwrap()
 }
 
@@ -23,7 +23,7 @@ fn first(rules: Vec<FlowRule>) -> RuleSet {
 }
 
 fn matching(set: &RuleSet, resource: &str) -> Vec<usize> {
-    set.flow
+    set.table::<Flow>()
         .matching(resource)
         .iter()
         .map(|entry| entry.position())
@@ -54,25 +54,29 @@ fn rules_match_by_name_and_by_full_pattern_in_the_order_of_the_document() {
     ] {
         assert_eq!(matching(&set, resource), positions, "{resource:?}");
     }
-    let mut names: Vec<&str> = set.flow.names().collect();
+    let table = set.table::<Flow>();
+    let mut names: Vec<&str> = table.names().collect();
     names.sort_unstable();
     assert_eq!(names, ["/orders/.*", "/orders/1"]);
-    assert_eq!(set.flow.by_resource(".*").count(), 1);
-    assert!(set.flow.has_patterns());
-    assert!(RuleSet::default().flow.is_empty());
+    assert_eq!(set.table::<Flow>().by_resource(".*").count(), 1);
+    assert!(set.table::<Flow>().has_patterns());
+    assert!(RuleSet::default().table::<Flow>().is_empty());
 }
 
 #[test]
 fn an_equal_rule_keeps_its_state_and_a_changed_one_starts_anew() {
     let old = first(vec![FlowRule::qps("a", 1.0), FlowRule::qps("b", 1.0)]);
-    let (a, b) = (state(&old.flow, 0, "a"), state(&old.flow, 1, "b"));
+    let (a, b) = (
+        state(&old.table::<Flow>(), 0, "a"),
+        state(&old.table::<Flow>(), 1, "b"),
+    );
     // Another order, another id: what the rule says is the same.
     let (new, report) = load(
         &old,
         vec![FlowRule::qps("b", 2.0), FlowRule::qps("a", 1.0).id("mine")],
     );
-    assert!(Arc::ptr_eq(&state(&new.flow, 1, "a"), &a));
-    assert!(!Arc::ptr_eq(&state(&new.flow, 0, "b"), &b));
+    assert!(Arc::ptr_eq(&state(&new.table::<Flow>(), 1, "a"), &a));
+    assert!(!Arc::ptr_eq(&state(&new.table::<Flow>(), 0, "b"), &b));
     assert_eq!(
         report.kinds,
         [KindReport {
@@ -84,7 +88,7 @@ fn an_equal_rule_keeps_its_state_and_a_changed_one_starts_anew() {
         }]
     );
     // The old set, which calls may still use, is as it was.
-    assert!(Arc::ptr_eq(&state(&old.flow, 1, "b"), &b));
+    assert!(Arc::ptr_eq(&state(&old.table::<Flow>(), 1, "b"), &b));
 }
 
 #[test]
@@ -97,13 +101,18 @@ fn a_refused_load_leaves_states_alone_and_an_equal_one_keeps_the_very_entries() 
         &old,
         vec![FlowRule::qps("a", 1.0), FlowRule::qps("b", 1.0).id("b")],
     );
-    for (old, new) in old.flow.entries().iter().zip(same.flow.entries()) {
+    for (old, new) in old
+        .table::<Flow>()
+        .entries()
+        .iter()
+        .zip(same.table::<Flow>().entries())
+    {
         assert!(Arc::ptr_eq(old, new));
     }
     assert!(report.is_unchanged());
     let faulty = vec![FlowRule::qps("a", 1.0), FlowRule::qps("", 1.0)];
     assert!(
-        old.with_flow(faulty, &Settings::default(), OnInvalid::Refuse)
+        old.with_rules::<Flow>(faulty, &Settings::default(), OnInvalid::Refuse)
             .is_err()
     );
 }
@@ -111,15 +120,19 @@ fn a_refused_load_leaves_states_alone_and_an_equal_one_keeps_the_very_entries() 
 #[test]
 fn each_resource_that_a_pattern_matches_has_a_state_of_its_own() {
     let set = first(vec![FlowRule::qps("/.*", 1.0).regex()]);
-    let (a, b) = (state(&set.flow, 0, "/a"), state(&set.flow, 0, "/b"));
+    let (a, b) = (
+        state(&set.table::<Flow>(), 0, "/a"),
+        state(&set.table::<Flow>(), 0, "/b"),
+    );
     assert!(!Arc::ptr_eq(&a, &b));
-    assert!(Arc::ptr_eq(&a, &state(&set.flow, 0, "/a")));
+    assert!(Arc::ptr_eq(&a, &state(&set.table::<Flow>(), 0, "/a")));
     let (kept, _) = load(
         &set,
         vec![FlowRule::qps("x", 1.0), FlowRule::qps("/.*", 1.0).regex()],
     );
-    assert!(Arc::ptr_eq(&a, &state(&kept.flow, 1, "/a")));
-    let entry = &set.flow.entries()[0];
+    assert!(Arc::ptr_eq(&a, &state(&kept.table::<Flow>(), 1, "/a")));
+    let table = set.table::<Flow>();
+    let entry = &table.entries()[0];
     entry.forget("/a");
     assert!(entry.state_of("/a").is_none() && entry.state_of("/b").is_some());
 }
@@ -196,7 +209,7 @@ fn b121_each_field_alone_makes_another_rule() {
     let base = || FlowRule::qps("a", 5.0).relate("r").rate_limiter(0);
     let changed = [
         FlowRule {
-            resource: "b".to_owned(),
+            head: Head::of("b"),
             ..base()
         },
         base().limit_app("web"),
@@ -223,14 +236,14 @@ fn b121_each_field_alone_makes_another_rule() {
         assert_ne!(rule, base());
         let (set, report) = load(&first(vec![base()]), vec![rule.clone()]);
         assert_eq!(report.kinds[0].kept, [], "{rule:?}");
-        assert_eq!(set.flow.entries()[0].rule(), &rule);
+        assert_eq!(set.table::<Flow>().entries()[0].rule(), &rule);
     }
     assert_eq!(base().id("named"), base());
 
     let breaker = || DegradeRule::slow_ratio("a", 5.0, 0.5, 1);
     let changed = [
         DegradeRule {
-            resource: "b".to_owned(),
+            head: Head::of("b"),
             ..breaker()
         },
         DegradeRule {
@@ -270,10 +283,11 @@ fn b130_rules_without_ids_do_not_collide() {
         FlowRule::concurrency("s", 1.0),
     ];
     let set = first(rules.clone());
-    let ids: Vec<&str> = set.flow.entries().iter().map(|e| &**e.id()).collect();
+    let table = set.table::<Flow>();
+    let ids: Vec<&str> = table.entries().iter().map(|e| &**e.id()).collect();
     assert_eq!(ids, ["flow/r#1", "flow/r#2", "flow/s#1", "flow/s#2"]);
     let (three, report) = load(&set, rules[..3].to_vec());
-    assert_eq!(three.flow.len(), 3);
+    assert_eq!(three.table::<Flow>().len(), 3);
     assert_eq!(report.kinds[0].removed, [Arc::from("flow/s#2")]);
 }
 
@@ -301,7 +315,7 @@ fn ten_thousand_rules_load_and_reload_in_no_time() {
     let (again, report) = load(&set, rules);
     let took = start.elapsed();
     assert_eq!(
-        (again.flow.len(), report.kinds[0].kept.len()),
+        (again.table::<Flow>().len(), report.kinds[0].kept.len()),
         (10_000, 10_000)
     );
     println!("read {read:?}, reload {:?}", took - read);

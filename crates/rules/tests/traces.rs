@@ -9,7 +9,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flowgate_rules::{OnInvalid, RuleSet, Settings};
+use flowgate_rules::{Kinds, OnInvalid, RuleSet, Settings};
 use serde_json::Value;
 
 fn json_files(dir: &Path, found: &mut Vec<PathBuf>) {
@@ -29,7 +29,7 @@ fn json_files(dir: &Path, found: &mut Vec<PathBuf>) {
 /// Loads the lists of `rules` that we know and compares what is in force.
 fn load(set: &mut RuleSet, rules: &Value, expected: &Value, place: &str) -> usize {
     let mut compared = 0;
-    for kind in RuleSet::kinds() {
+    for kind in Kinds::standard().specs() {
         let Some(list) = rules.get(kind.name) else {
             continue;
         };

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use flowgate_core::Node;
 use flowgate_rules::flow::{LimitApp, Strategy};
-use flowgate_rules::{RuleEntry, RuleKind, RuleSet, RuleTable, Settings};
+use flowgate_rules::{Flow, RuleSet, Settings};
 
 use crate::chain::SlotChain;
-use crate::degrade::DegradeSlot;
-use crate::flow::FlowSlot;
 use crate::guarded::{FaultCounter, Guarded};
+use crate::kinds::{MakeSlot, SlotKinds};
 use crate::slot::{BuiltIn, Slot};
 
 /// Sentinel's name for the context of calls that name none.
@@ -58,6 +57,8 @@ pub struct NamedCallers {
 pub struct ChainPlan {
     /// The rules in force.
     pub rules: RuleSet,
+    /// The slots that they make.
+    pub kinds: Arc<SlotKinds>,
     /// What [`related_to`] finds in them.
     pub related: HashSet<Arc<str>>,
     /// Engine-wide figures.
@@ -73,8 +74,10 @@ pub struct ChainPlan {
 /// The resources that RELATE rules look at: they must have statistics of their
 /// own, as much as those that rules limit.
 pub fn related_to(rules: &RuleSet) -> HashSet<Arc<str>> {
-    let entries = rules.flow.entries().iter().map(|entry| entry.rule());
-    entries
+    let table = rules.table::<Flow>();
+    table
+        .acting()
+        .map(|entry| entry.rule())
         .filter(|rule| rule.strategy == Strategy::Relate)
         .filter_map(|rule| rule.ref_resource.as_deref().map(Arc::from))
         .collect()
@@ -85,14 +88,14 @@ impl ChainPlan {
     /// the name `state`: its own, or one that it shares with others.
     pub fn chain_of(&self, resource: &str, state: &str) -> SlotChain {
         let mut slots = Vec::new();
-        self.add_custom(Position::First, &mut slots);
-        self.add_built_in(BuiltIn::Flow, self.flow_slot(resource, state), &mut slots);
-        self.add_built_in(
-            BuiltIn::Degrade,
-            self.degrade_slot(resource, state),
-            &mut slots,
-        );
-        self.add_custom(Position::Last, &mut slots);
+        let make = |slot: MakeSlot| slot(self, resource, state);
+        self.add_custom(Position::First, make, &mut slots);
+        for (which, slot) in self.kinds.built_in() {
+            self.add_custom(Position::Before(which), make, &mut slots);
+            slots.extend(make(slot));
+            self.add_custom(Position::After(which), make, &mut slots);
+        }
+        self.add_custom(Position::Last, make, &mut slots);
         SlotChain::new(slots)
     }
 
@@ -100,7 +103,7 @@ impl ChainPlan {
     /// apart whatever the bounds on origins and contexts.
     pub fn named(&self, resource: &str) -> NamedCallers {
         let mut named = NamedCallers::default();
-        for entry in self.rules.flow.matching(resource) {
+        for entry in self.rules.table::<Flow>().matching(resource) {
             let rule = entry.rule();
             if let LimitApp::Named(origin) = &rule.limit_app {
                 named.origins.push(origin.clone());
@@ -115,24 +118,23 @@ impl ChainPlan {
     /// Whether a rule of `resource` looks at calls of the default context
     /// apart from the others.
     pub fn tells_default_context(&self, resource: &str) -> bool {
-        self.rules.flow.matching(resource).iter().any(|entry| {
-            let reference = entry.rule().ref_resource.as_deref().unwrap_or_default();
-            entry.rule().strategy == Strategy::Chain && is_context(CONTEXT_DEFAULT, reference)
-        })
+        self.rules
+            .table::<Flow>()
+            .matching(resource)
+            .iter()
+            .any(|entry| {
+                let reference = entry.rule().ref_resource.as_deref().unwrap_or_default();
+                entry.rule().strategy == Strategy::Chain && is_context(CONTEXT_DEFAULT, reference)
+            })
     }
 
-    fn add_built_in(
+    /// The custom slots and the kinds of the service's own that stand here.
+    fn add_custom(
         &self,
-        which: BuiltIn,
-        slot: Option<Arc<dyn Slot>>,
+        position: Position,
+        make: impl Fn(MakeSlot) -> Option<Arc<dyn Slot>>,
         slots: &mut Vec<Arc<dyn Slot>>,
     ) {
-        self.add_custom(Position::Before(which), slots);
-        slots.extend(slot);
-        self.add_custom(Position::After(which), slots);
-    }
-
-    fn add_custom(&self, position: Position, slots: &mut Vec<Arc<dyn Slot>>) {
         let here = self
             .custom
             .iter()
@@ -141,38 +143,9 @@ impl ChainPlan {
             let slot = Arc::clone(&custom.slot);
             Arc::new(Guarded::new(slot, Arc::clone(&self.faults)))
         }));
-    }
-
-    fn flow_slot(&self, resource: &str, state: &str) -> Option<Arc<dyn Slot>> {
-        let rules = self.applying(&self.rules.flow, resource, state);
-        let registry = Arc::clone(&self.registry);
-        (!rules.is_empty()).then(|| -> Arc<dyn Slot> { Arc::new(FlowSlot::new(rules, registry)) })
-    }
-
-    fn degrade_slot(&self, resource: &str, state: &str) -> Option<Arc<dyn Slot>> {
-        let rules = self.applying(&self.rules.degrade, resource, state);
-        (!rules.is_empty()).then(|| -> Arc<dyn Slot> { Arc::new(DegradeSlot::new(rules)) })
-    }
-
-    /// The rules of one kind that apply to `resource`, with their live state.
-    fn applying<K: RuleKind>(
-        &self,
-        table: &RuleTable<K>,
-        resource: &str,
-        state: &str,
-    ) -> Vec<Applying<K>> {
-        let entries = table.matching(resource).into_iter();
-        entries
-            .map(|entry| {
-                let state = entry.state_for(state, &self.settings);
-                (entry, state)
-            })
-            .collect()
+        slots.extend(self.kinds.custom_at(position).filter_map(make));
     }
 }
-
-/// A rule, and what it remembers of the resource.
-type Applying<K> = (Arc<RuleEntry<K>>, Arc<<K as RuleKind>::State>);
 
 /// Whether `context` is the one that a rule means by `reference`.
 pub(crate) fn is_context(context: &str, reference: &str) -> bool {

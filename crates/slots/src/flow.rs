@@ -18,14 +18,16 @@ use std::time::Duration;
 use flowgate_core::call::Hold;
 use flowgate_core::leap_array::Full;
 use flowgate_core::node::permits::Share;
-use flowgate_core::{Block, BlockKind, Call, Measure, Node, Place, RuleId, Verdict};
-use flowgate_rules::RuleEntry;
+use flowgate_core::{Block, BlockKind, Call, Measure, Node, Place, Verdict};
+use flowgate_rules::InForce;
 use flowgate_rules::flow::{
-    ControlBehavior, Flow, FlowState, Grade, LimitApp, Queue, Strategy, pacing::Place as LinePlace,
+    ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Queue, Strategy,
+    pacing::Place as LinePlace,
 };
 
-use crate::build::Registry;
+use crate::build::{ChainPlan, Registry};
 use crate::guarded::SlotError;
+use crate::kinds::in_force;
 use crate::slot::Slot;
 
 /// All flow rules of one resource.
@@ -39,9 +41,7 @@ pub struct FlowSlot {
 
 /// One rule, as it applies to one resource.
 struct FlowCheck {
-    entry: Arc<RuleEntry<Flow>>,
-    state: Arc<FlowState>,
-    id: RuleId,
+    rule: InForce<Flow>,
     /// The node of the resource a RELATE rule looks at, once it exists.
     related: OnceLock<Arc<Node>>,
 }
@@ -62,21 +62,22 @@ struct Doom {
 }
 
 impl FlowSlot {
+    /// The slot of `resource`, which keeps its state under the name `state`.
+    pub(crate) fn make(plan: &ChainPlan, resource: &str, state: &str) -> Option<Arc<dyn Slot>> {
+        let rules = in_force::<Flow>(plan, resource, state);
+        let registry = Arc::clone(&plan.registry);
+        (!rules.is_empty()).then(|| -> Arc<dyn Slot> { Arc::new(FlowSlot::new(rules, registry)) })
+    }
+
     /// A slot of these rules, in the order of the document.
-    pub fn new(
-        rules: Vec<(Arc<RuleEntry<Flow>>, Arc<FlowState>)>,
-        registry: Arc<dyn Registry>,
-    ) -> Self {
-        let mut rules = rules;
-        rules.sort_by_key(|(entry, _)| entry.rule().limit_app == LimitApp::Default);
+    pub fn new(mut rules: Vec<InForce<Flow>>, registry: Arc<dyn Registry>) -> Self {
+        rules.sort_by_key(|rule| rule.rule().limit_app == LimitApp::Default);
         let named = rules
             .iter()
-            .map(|(entry, _)| entry.rule().limit_app.as_str().to_owned())
+            .map(|rule| rule.rule().limit_app.as_str().to_owned())
             .collect();
-        let checks = rules.into_iter().map(|(entry, state)| FlowCheck {
-            id: RuleId::new(entry.id()),
-            entry,
-            state,
+        let checks = rules.into_iter().map(|rule| FlowCheck {
+            rule,
             related: OnceLock::new(),
         });
         FlowSlot {
@@ -88,7 +89,7 @@ impl FlowSlot {
 
     /// The node that rule `check` looks at for this call.
     fn target<'c>(&'c self, check: &'c FlowCheck, call: &Call<'c>) -> Option<Target<'c>> {
-        let rule = check.entry.rule();
+        let rule = check.rule();
         let applies = match &rule.limit_app {
             LimitApp::Default => true,
             LimitApp::Other => {
@@ -122,8 +123,8 @@ impl FlowSlot {
     /// `from` on.
     fn least(&self, from: usize, place: Place, grade: Grade, call: &Call<'_>) -> u64 {
         let limit = |check: &FlowCheck| match grade {
-            Grade::Qps => check.state.limit(),
-            Grade::Concurrency => check.state.places(),
+            Grade::Qps => check.state().limit(),
+            Grade::Concurrency => check.state().places(),
         };
         self.checks[from..]
             .iter()
@@ -146,7 +147,7 @@ impl FlowSlot {
         call: &Call<'_>,
     ) -> Option<Doom> {
         let refuses = |(culprit, check): (usize, &FlowCheck)| {
-            let limit = check.state.limit();
+            let limit = check.state().limit();
             let full = match full.exceeds(call.weight, limit) {
                 true => *full,
                 false => node
@@ -176,7 +177,7 @@ impl FlowSlot {
     /// exceeds.
     fn exceeded(&self, from: usize, place: Place, full: &Full, call: &Call<'_>) -> Option<usize> {
         let exceeded = |check: &FlowCheck| {
-            full.exceeds(call.weight, check.state.limit())
+            full.exceeds(call.weight, check.state().limit())
                 && self.limits(check, place, Grade::Qps, call)
         };
         let found = self.checks[from..].iter().position(exceeded);
@@ -185,9 +186,9 @@ impl FlowSlot {
 
     /// Whether a rule has a static limit on the node at `place`.
     fn limits(&self, check: &FlowCheck, place: Place, grade: Grade, call: &Call<'_>) -> bool {
-        check.entry.rule().grade == grade
-            && !check.state.paces()
-            && !check.state.warms_up()
+        check.rule().grade == grade
+            && !check.state().paces()
+            && !check.state().warms_up()
             && matches!(self.target(check, call), Some(Target::Own(at, _)) if at == place)
     }
 }
@@ -203,9 +204,9 @@ impl Slot for FlowSlot {
             let Some(target) = self.target(check, call) else {
                 continue;
             };
-            let refusal = match (check.entry.rule().grade, target) {
+            let refusal = match (check.rule().grade, target) {
                 (Grade::Concurrency, target) => self.take_place(index, &target, call),
-                (Grade::Qps, target) if check.state.paces() => {
+                (Grade::Qps, target) if check.state().paces() => {
                     line_up(index, check, target.node(), call)
                 }
                 (Grade::Qps, Target::Foreign(node)) => look(check, node, call),
@@ -234,7 +235,7 @@ impl Slot for FlowSlot {
                     before_ns,
                     cost_ns,
                 };
-                check.state.step_out(place, call.now);
+                check.state().step_out(place, call.now);
             }
         }
     }
@@ -246,7 +247,7 @@ impl Slot for FlowSlot {
     fn too_early(&self, call: &Call<'_>, wait: Duration) -> Block {
         let (_, rule) = call.holds.waits_for();
         let check = &self.checks[(rule as usize).min(self.checks.len() - 1)];
-        if check.state.paces() {
+        if check.state().paces() {
             return check.refuse_queue(Queue {
                 wait,
                 retry_after: Some(wait),
@@ -255,11 +256,11 @@ impl Slot for FlowSlot {
         // It would have borrowed: its rate is used up.
         let node = self.target(check, call);
         let passes = node.map_or(0, |target| target.node().passes_in_second(call.now));
-        let count = check.entry.rule().count;
+        let count = check.rule().count;
         check.block(
             Measure::Rate,
             count,
-            check.state.per_second(passes),
+            check.state().per_second(passes),
             Some(wait),
         )
     }
@@ -270,7 +271,7 @@ impl FlowSlot {
     fn take_place(&self, index: usize, target: &Target<'_>, call: &mut Call<'_>) -> Option<Block> {
         let check = &self.checks[index];
         let weight = call.weight;
-        let own = check.state.places();
+        let own = check.state().places();
         match target {
             Target::Foreign(node) => {
                 let own_place = u64::from(
@@ -310,8 +311,8 @@ impl FlowSlot {
     ) -> Option<Block> {
         let check = &self.checks[index];
         let weight = call.weight;
-        let allowed = check.state.allowed(call.now, node);
-        let own = check.state.limit_at(allowed);
+        let allowed = check.state().allowed(call.now, node);
+        let own = check.state().limit_at(allowed);
         match (call.holds.pass(place), &doom) {
             (Hold::Passed(taken), _) => {
                 // Taken with the least static limit; only a limit that moves
@@ -328,7 +329,7 @@ impl FlowSlot {
                 };
                 return Some(check.refuse_rate(allowed, own, weight, full));
             }
-            (Hold::Loaned(_), _) if !check.state.warms_up() => return None,
+            (Hold::Loaned(_), _) if !check.state().warms_up() => return None,
             (hold @ Hold::Loaned(_), _) => {
                 let full = node.probe(call.now, weight, own, hold).err()?;
                 return Some(check.refuse_rate(allowed, own, weight, full));
@@ -406,8 +407,8 @@ fn line_up(index: usize, check: &FlowCheck, node: &Node, call: &mut Call<'_>) ->
     if call.weight == 0 {
         return None;
     }
-    let allowed = check.state.allowed(call.now, node);
-    match check.state.line_up(call.now, call.weight, allowed) {
+    let allowed = check.state().allowed(call.now, node);
+    match check.state().line_up(call.now, call.weight, allowed) {
         Ok(LinePlace {
             release_ns,
             before_ns,
@@ -431,8 +432,8 @@ fn line_up(index: usize, check: &FlowCheck, node: &Node, call: &mut Call<'_>) ->
 
 /// A rate measured on another resource: looks, and reserves nothing.
 fn look(check: &FlowCheck, node: &Node, call: &Call<'_>) -> Option<Block> {
-    let allowed = check.state.allowed(call.now, node);
-    let limit = check.state.limit_at(allowed);
+    let allowed = check.state().allowed(call.now, node);
+    let limit = check.state().limit_at(allowed);
     let own = match is_own_resource(node, call) {
         true => call.holds.pass(Place::Resource),
         false => Hold::Nothing,
@@ -458,16 +459,24 @@ impl<'a> Target<'a> {
 }
 
 impl FlowCheck {
+    fn rule(&self) -> &FlowRule {
+        self.rule.rule()
+    }
+
+    fn state(&self) -> &FlowState {
+        &self.rule.state
+    }
+
     /// Only a plain reject rule lends passes of windows to come.
     fn may_borrow(&self) -> bool {
-        self.entry.rule().behavior == ControlBehavior::Reject
+        self.rule().behavior == ControlBehavior::Reject
     }
 
     /// Whether a limit `own` that moves with the temperature refuses a call that
     /// found no room within a lower one, and what it sees.
     #[cold]
     fn refuses_cold(&self, node: &Node, own: u64, full: &Full, call: &Call<'_>) -> Option<Full> {
-        match self.state.warms_up() {
+        match self.state().warms_up() {
             true if full.exceeds(call.weight, own) => Some(*full),
             true => node.probe(call.now, call.weight, own, Hold::Nothing).err(),
             false => None,
@@ -481,7 +490,7 @@ impl FlowCheck {
         observed: f64,
         retry_after: Option<Duration>,
     ) -> Block {
-        Block::new(BlockKind::Flow, self.id.clone(), limit, observed)
+        Block::new(BlockKind::Flow, self.rule.id.clone(), limit, observed)
             .measured_in(measure)
             .retry_after_at(retry_after)
     }
@@ -489,12 +498,12 @@ impl FlowCheck {
     /// Refused at `allowed` calls per second, which is `limit` in the interval.
     #[cold]
     fn refuse_rate(&self, allowed: f64, limit: u64, weight: u32, full: Full) -> Block {
-        let never = u64::from(weight) > limit && !self.state.warms_up();
+        let never = u64::from(weight) > limit && !self.state().warms_up();
         let retry_after = if never { None } else { full.retry_after };
         self.block(
             Measure::Rate,
             allowed,
-            self.state.per_second(full.sum),
+            self.state().per_second(full.sum),
             retry_after,
         )
     }
@@ -503,7 +512,7 @@ impl FlowCheck {
     fn refuse_concurrency(&self, in_flight: u64) -> Block {
         self.block(
             Measure::Concurrency,
-            self.entry.rule().count,
+            self.rule().count,
             in_flight as f64,
             None,
         )
@@ -512,7 +521,7 @@ impl FlowCheck {
     /// Refused by a line: limit and observed value are waits in milliseconds.
     #[cold]
     fn refuse_queue(&self, queue: Queue) -> Block {
-        let limit_ms = self.state.wait_max().as_secs_f64() * 1e3;
+        let limit_ms = self.state().wait_max().as_secs_f64() * 1e3;
         self.block(
             Measure::WaitMs,
             limit_ms,

@@ -15,9 +15,10 @@
 
 mod build;
 mod chain;
-mod degrade;
 mod flow;
 mod guarded;
+mod kinds;
+mod rule;
 mod slot;
 mod statistic;
 
@@ -25,8 +26,9 @@ pub use build::{
     CONTEXT_DEFAULT, ChainPlan, CustomSlot, NamedCallers, Position, Registry, related_to,
 };
 pub use chain::{Line, SlotChain};
-pub use degrade::DegradeSlot;
 pub use flow::FlowSlot;
 pub use guarded::{FaultCounter, SlotError};
+pub use kinds::SlotKinds;
+pub use rule::RuleSlot;
 pub use slot::{BuiltIn, Slot};
 pub use statistic::StatisticSlot;

@@ -107,8 +107,16 @@ pub trait Slot: Send + Sync + 'static {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum BuiltIn {
+    /// Lists of callers.
+    Authority,
+    /// Protection of the machine.
+    System,
+    /// Hot parameters.
+    ParamFlow,
     /// Flow rules.
     Flow,
+    /// Limits on calls at once.
+    Isolation,
     /// Circuit breakers.
     Degrade,
 }

@@ -14,12 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::leap_array::{LeapArray, Window};
 use crate::metric::MetricBucket;
+use crate::tally::{MEETINGS, thread_number};
 use crate::time::Timestamp;
 
 use super::NodeSettings;
-
-/// How often threads must have met before a node is spread.
-const MEETINGS: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Counters {
@@ -83,16 +81,6 @@ impl Counters {
         let boxes = self.shared.sample_count();
         spread.get_or_init(|| LeapArray::with_width(self.box_ns, boxes))
     }
-}
-
-/// Threads are numbered as they come, so that neighbours are spread evenly.
-fn thread_number() -> usize {
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
-    }
-    // A thread that is being torn down may count anywhere.
-    NUMBER.try_with(|number| *number).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Circuit breakers: when a resource is slow or failing, calls are refused
 //! for a while instead of made worse.
 
+mod decide;
 mod read;
 mod rule;
 mod state;

@@ -4,15 +4,10 @@ use super::{BreakerState, BreakerStrategy, Degrade, DegradeRule};
 use crate::Settings;
 use crate::document::Fields;
 use crate::field::{FieldKind, FieldSpec, Mode, Spelling};
+use crate::head::Head;
 use crate::kind::RuleKind;
 
 const FIELDS: &[FieldSpec] = &[
-    FieldSpec::new("id", FieldKind::Id, "names the rule in reports and blocks")
-        .advice("give text or a whole number, or leave it out")
-        .shared(),
-    FieldSpec::new("resource", FieldKind::Text, "the resource that is guarded")
-        .advice("give the name of the resource that the rule guards")
-        .shared(),
     FieldSpec::new(
         "limitApp",
         FieldKind::Text,
@@ -73,9 +68,6 @@ const FIELDS: &[FieldSpec] = &[
     )
     .advice("give a number of probes, at least 1, or leave it out")
     .shared(),
-    FieldSpec::new("regex", FieldKind::Flag, "whether resource is a pattern")
-        .default("false")
-        .shared(),
 ];
 
 const SPELLINGS: &[Spelling] = &[
@@ -103,6 +95,8 @@ const SPELLINGS: &[Spelling] = &[
 
 impl RuleKind for Degrade {
     const NAME: &'static str = "degrade";
+    const ABOUT: &'static str =
+        "stops calling a resource for a while when it is slow or fails: a circuit breaker";
     type Rule = DegradeRule;
     type State = BreakerState;
 
@@ -114,7 +108,7 @@ impl RuleKind for Degrade {
         SPELLINGS
     }
 
-    fn parse(fields: &mut Fields<'_>) -> DegradeRule {
+    fn parse(head: Head, fields: &mut Fields<'_>) -> DegradeRule {
         if !fields.has("count") {
             fields.warn("count", "missing and taken as 0; write count");
         }
@@ -133,8 +127,7 @@ impl RuleKind for Degrade {
         }
         let grade: BreakerStrategy = fields.mode("grade").unwrap_or_default();
         DegradeRule {
-            id: fields.id("id"),
-            resource: fields.text("resource").unwrap_or_default(),
+            head,
             grade,
             count: fields.number("count").unwrap_or_default(),
             slow_ratio_threshold: fields.number("slowRatioThreshold").unwrap_or(1.0),
@@ -147,7 +140,6 @@ impl RuleKind for Degrade {
                 .unwrap_or(DegradeRule::STAT_INTERVAL_MS),
             half_open_timeout_ms: fields.u64("halfOpenTimeoutMs", true),
             probe_num: fields.u32("probeNum", true),
-            regex: fields.flag("regex").unwrap_or_default(),
         }
     }
 
@@ -189,16 +181,8 @@ impl RuleKind for Degrade {
         }
     }
 
-    fn resource(rule: &DegradeRule) -> &str {
-        &rule.resource
-    }
-
-    fn regex(rule: &DegradeRule) -> bool {
-        rule.regex
-    }
-
-    fn id(rule: &DegradeRule) -> Option<&str> {
-        rule.id.as_deref()
+    fn head(rule: &DegradeRule) -> &Head {
+        &rule.head
     }
 
     fn new_state(rule: &DegradeRule, _: &Settings) -> BreakerState {

@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::field::{Choice, Mode};
 use crate::flow::count_bits;
+use crate::head::{Head, head_methods};
 
 /// When to stop calling a resource, and for how long.
 ///
@@ -23,11 +24,9 @@ use crate::flow::count_bits;
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DegradeRule {
-    /// A name for reports and blocks; one is made up if there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// The resource, or with `regex` the pattern of resources, that is guarded.
-    pub resource: String,
+    /// What it is called, which resources it guards, whether it is enforced.
+    #[serde(flatten)]
+    pub head: Head,
     /// What is looked at.
     pub grade: BreakerStrategy,
     /// What is too much: milliseconds from which on a call is slow, the ratio
@@ -49,10 +48,9 @@ pub struct DegradeRule {
     /// How many probes there are; `None`: one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probe_num: Option<u32>,
-    /// Whether `resource` is a regular expression for the whole name. Each
-    /// resource that it matches has its own breaker.
-    pub regex: bool,
 }
+
+head_methods!(DegradeRule);
 
 /// What a circuit breaker looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -82,7 +80,7 @@ impl DegradeRule {
         time_window_sec: u32,
     ) -> Self {
         Self {
-            resource: resource.into(),
+            head: Head::of(resource),
             count: slow_ms,
             slow_ratio_threshold: ratio,
             time_window_sec,
@@ -95,7 +93,7 @@ impl DegradeRule {
     #[must_use]
     pub fn error_ratio(resource: impl Into<String>, ratio: f64, time_window_sec: u32) -> Self {
         Self {
-            resource: resource.into(),
+            head: Head::of(resource),
             grade: BreakerStrategy::ErrorRatio,
             count: ratio,
             time_window_sec,
@@ -120,13 +118,6 @@ impl DegradeRule {
             BreakerStrategy::SlowRatio => self.slow_ratio_threshold,
             BreakerStrategy::ErrorRatio | BreakerStrategy::ErrorCount => self.count,
         }
-    }
-
-    /// Gives it an id.
-    #[must_use]
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.id = Some(id.into());
-        self
     }
 
     /// How many calls there must have been before it opens.
@@ -157,19 +148,11 @@ impl DegradeRule {
         self
     }
 
-    /// Takes `resource` as a regular expression for the whole name.
-    #[must_use]
-    pub fn regex(mut self) -> Self {
-        self.regex = true;
-        self
-    }
-
     /// What makes two rules the same; taken apart by name, so that a new field
     /// does not go unnoticed.
     fn content(&self) -> impl Eq + Hash + '_ {
         let Self {
-            id: _,
-            resource,
+            head,
             grade,
             count,
             slow_ratio_threshold,
@@ -178,10 +161,9 @@ impl DegradeRule {
             stat_interval_ms,
             half_open_timeout_ms,
             probe_num,
-            regex,
         } = self;
         (
-            (resource, grade, count_bits(*count), regex),
+            (head, grade, count_bits(*count)),
             (
                 count_bits(*slow_ratio_threshold),
                 time_window_sec,
@@ -195,8 +177,7 @@ impl DegradeRule {
 impl Default for DegradeRule {
     fn default() -> Self {
         Self {
-            id: None,
-            resource: String::new(),
+            head: Head::default(),
             grade: BreakerStrategy::SlowRatio,
             count: 0.0,
             slow_ratio_threshold: 1.0,
@@ -205,7 +186,6 @@ impl Default for DegradeRule {
             stat_interval_ms: Self::STAT_INTERVAL_MS,
             half_open_timeout_ms: None,
             probe_num: None,
-            regex: false,
         }
     }
 }

@@ -6,7 +6,8 @@
 //! checked too. A second fault about the same field would be its echo and is
 //! dropped.
 
-use crate::field::{self, Choice, FieldKind, FieldSpec, Mode, Spelling};
+use crate::field::{self, Choice, FieldKind, FieldSpec, Mode};
+use crate::kind::KindSpec;
 
 use super::fault::{Fault, Place, Remark, Warning};
 use super::json::{Member, Shape, Value, shorten};
@@ -27,10 +28,8 @@ const CLUSTER_MODE: &str = "clusterMode";
 /// A rule on its way from JSON, or a rule built in code that is checked.
 #[derive(Debug)]
 pub struct Fields<'a> {
-    kind: &'static str,
+    kind: KindSpec,
     position: usize,
-    specs: &'static [FieldSpec],
-    spellings: &'static [Spelling],
     members: Vec<Member<'a>>,
     place: Option<Place>,
     faulty: Vec<&'static str>,
@@ -52,12 +51,10 @@ pub(crate) struct Found {
 
 impl<'a> Fields<'a> {
     /// A rule built in code: nothing to read, only to check.
-    pub(crate) fn of_code(kind: &'static str, position: usize) -> Self {
+    pub(crate) fn of_code(kind: KindSpec, position: usize) -> Self {
         Self {
             kind,
             position,
-            specs: &[],
-            spellings: &[],
             members: Vec::new(),
             place: None,
             faulty: Vec::new(),
@@ -68,20 +65,16 @@ impl<'a> Fields<'a> {
     /// The object `value` at `position` of the list `kind`. Keys are checked
     /// here: unknown ones and repeated ones are faults.
     pub(crate) fn of_object(
-        kind: &'static str,
+        kind: KindSpec,
         position: usize,
-        specs: &'static [FieldSpec],
-        spellings: &'static [Spelling],
         value: Value<'a>,
     ) -> Result<Self, Fault> {
         let mut fields = Self {
-            specs,
-            spellings,
             place: Some(value.place()),
             ..Self::of_code(kind, position)
         };
         let whole = |message: String| Fault {
-            path: format!("{kind}[{position}]"),
+            path: format!("{}[{position}]", kind.name),
             place: Some(value.place()),
             message,
         };
@@ -313,7 +306,7 @@ impl<'a> Fields<'a> {
     }
 
     fn spec(&self, field: &str) -> Option<&'static FieldSpec> {
-        self.specs.iter().find(|spec| spec.name == field)
+        self.kind.all_fields().find(|spec| spec.name == field)
     }
 
     /// The value of a field; `null` is how Sentinel's dashboard writes absent.
@@ -328,7 +321,7 @@ impl<'a> Fields<'a> {
     fn remark(&self, field: &str, message: String) -> Remark {
         let member = self.members.iter().find(|member| member.key == field);
         Remark {
-            path: format!("{}[{}].{field}", self.kind, self.position),
+            path: format!("{}[{}].{field}", self.kind.name, self.position),
             place: member.map(|member| member.value.place()).or(self.place),
             message,
         }
@@ -368,18 +361,19 @@ impl<'a> Fields<'a> {
 
     fn unknown(&self, key: &str) -> String {
         let theirs = self
+            .kind
             .spellings
             .iter()
             .find(|spelling| spelling.theirs == key);
         if let Some(spelling) = theirs {
             return format!("this is sentinel-golang's field; here {}", spelling.ours);
         }
-        let names = || self.specs.iter().map(|spec| spec.name);
+        let names = || self.kind.all_fields().map(|spec| spec.name);
         match field::similar(key, names()) {
             Some(name) => format!("unknown field; did you mean `{name}`?"),
             None => format!(
                 "unknown field; a {} rule has {}",
-                self.kind,
+                self.kind.name,
                 names().collect::<Vec<_>>().join(", ")
             ),
         }
@@ -389,7 +383,7 @@ impl<'a> Fields<'a> {
         let member = &self.members[index];
         let key = shorten(&member.key.escape_debug().to_string());
         self.found.faults.push(Fault {
-            path: format!("{}[{}].{key}", self.kind, self.position),
+            path: format!("{}[{}].{key}", self.kind.name, self.position),
             place: Some(member.key_place),
             message,
         });

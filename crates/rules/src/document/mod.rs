@@ -16,8 +16,6 @@ mod text;
 
 use std::collections::BTreeSet;
 
-use regex::{Regex, RegexBuilder};
-
 pub(crate) use fault::Remarks;
 pub use fault::{Fault, Place, Remark, RuleError, Warning};
 pub use fields::Fields;
@@ -25,12 +23,9 @@ pub(crate) use json::{Shape, Value, shorten};
 pub use report::{Duplicate, KindReport, LoadReport, OnInvalid};
 
 use crate::Settings;
-use crate::kind::RuleKind;
+use crate::head::{Head, Matcher};
+use crate::kind::{KindSpec, RuleKind, Scope};
 use fields::Found;
-
-/// Compiled size that a rule's pattern may have. Names of resources are
-/// matched by a few kilobytes; a bomb like `(a{500}){500}` ends here.
-const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 /// A rule that was read and found valid by itself. How it stands to the
 /// other rules of its list is the table's business.
@@ -39,7 +34,7 @@ pub(crate) struct Draft<K: RuleKind> {
     pub(crate) rule: K::Rule,
     /// Index in the list as it was written, faulty ones counted.
     pub(crate) position: usize,
-    pub(crate) pattern: Option<Regex>,
+    pub(crate) matcher: Matcher,
     pub(crate) place: Option<Place>,
     pub(crate) ambiguous: Option<Fault>,
 }
@@ -57,6 +52,8 @@ pub(crate) struct Loading<'s> {
     /// Whether a field was seen that only Sentinel's own rules have.
     pub(crate) is_sentinels: bool,
     pub(crate) report: LoadReport,
+    /// The one resource that rules may be for.
+    pub(crate) only_for: Option<String>,
     dashboard: BTreeSet<&'static str>,
 }
 
@@ -70,6 +67,7 @@ impl<'s> Loading<'s> {
             warnings: Remarks::default(),
             is_sentinels: false,
             report: LoadReport::default(),
+            only_for: None,
             dashboard: BTreeSet::new(),
         }
     }
@@ -171,7 +169,7 @@ pub(crate) fn check_list<K: RuleKind>(
         .into_iter()
         .enumerate()
         .filter_map(|(position, rule)| {
-            let fields = Fields::of_code(K::NAME, position);
+            let fields = Fields::of_code(KindSpec::of::<K>(), position);
             finish_rule::<K>(position, rule, fields, None, loading)
         })
         .collect();
@@ -184,10 +182,11 @@ fn read_rule<K: RuleKind>(
     item: Value<'_>,
     loading: &mut Loading<'_>,
 ) -> Option<Draft<K>> {
-    let fields = Fields::of_object(K::NAME, position, K::fields(), K::spellings(), item);
+    let fields = Fields::of_object(KindSpec::of::<K>(), position, item);
     match fields {
         Ok(mut fields) => {
-            let rule = K::parse(&mut fields);
+            let head = Head::parse(K::SCOPE, &mut fields);
+            let rule = K::parse(head, &mut fields);
             finish_rule::<K>(position, rule, fields, Some(item.place()), loading)
         }
         Err(fault) => {
@@ -204,64 +203,28 @@ fn finish_rule<K: RuleKind>(
     place: Option<Place>,
     loading: &mut Loading<'_>,
 ) -> Option<Draft<K>> {
-    let pattern = check_resource::<K>(&rule, &mut fields);
+    let matcher = match K::SCOPE {
+        Scope::Resource => K::head(&rule).compile(&mut fields),
+        Scope::Engine => Some(Matcher::Exact),
+    };
+    if let Some(only_for) = &loading.only_for
+        && K::head(&rule).resource != *only_for
+    {
+        fields.fault(
+            "resource",
+            format!("this list is for {only_for}; put rules for others into a list of their own"),
+        );
+    }
     K::validate(&rule, loading.settings, &mut fields);
     let mut found = fields.finish();
-    loading.absorb(&mut found).then_some(Draft {
+    let is_sound = loading.absorb(&mut found);
+    matcher.filter(|_| is_sound).map(|matcher| Draft {
         rule,
         position,
-        pattern,
+        matcher,
         place,
         ambiguous: found.ambiguous,
     })
-}
-
-/// What holds for the resource of every kind: it is named, and its pattern
-/// compiles.
-fn check_resource<K: RuleKind>(rule: &K::Rule, fields: &mut Fields<'_>) -> Option<Regex> {
-    let resource = K::resource(rule);
-    if resource.trim().is_empty() {
-        let found = if resource.is_empty() {
-            "missing"
-        } else {
-            "blank"
-        };
-        fields.fault(
-            "resource",
-            format!("{found}; give the name of the resource that the rule limits"),
-        );
-        return None;
-    }
-    if !K::regex(rule) {
-        return None;
-    }
-    // By itself first: what it opens it has to close, so that the anchors
-    // stay outside.
-    let compiled = compile(resource).and_then(|_| compile(&format!("^(?:{resource})$")));
-    match compiled {
-        Ok(regex) => Some(regex),
-        Err(error) => {
-            fields.fault("resource", pattern_message(resource, &error));
-            None
-        }
-    }
-}
-
-fn compile(pattern: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(pattern)
-        .size_limit(PATTERN_BYTES_MAX)
-        .build()
-}
-
-/// `regex` draws a picture of several lines; the last says what is wrong.
-fn pattern_message(pattern: &str, error: &regex::Error) -> String {
-    let text = error.to_string();
-    let reason = text.lines().last().unwrap_or_default();
-    let reason = reason.trim_start_matches("error: ");
-    format!(
-        "{} is no regular expression ({reason}); correct it, or leave out regex to take it as a plain name",
-        shorten(pattern)
-    )
 }
 
 fn not_a_list(value: Value<'_>, kind: &str) -> String {

@@ -9,15 +9,10 @@ use super::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strateg
 use crate::Settings;
 use crate::document::Fields;
 use crate::field::{FieldKind, FieldSpec, Mode, Spelling};
+use crate::head::Head;
 use crate::kind::RuleKind;
 
 const FIELDS: &[FieldSpec] = &[
-    FieldSpec::new("id", FieldKind::Id, "names the rule in reports and blocks")
-        .advice("give text or a whole number, or leave it out")
-        .shared(),
-    FieldSpec::new("resource", FieldKind::Text, "the resource that is limited")
-        .advice("give the name of the resource that the rule limits")
-        .shared(),
     FieldSpec::new(
         "limitApp",
         FieldKind::Text,
@@ -80,9 +75,6 @@ const FIELDS: &[FieldSpec] = &[
     .default("500")
     .advice("give milliseconds, 0 means do not wait")
     .shared(),
-    FieldSpec::new("regex", FieldKind::Flag, "whether resource is a pattern")
-        .default("false")
-        .shared(),
 ];
 
 const SPELLINGS: &[Spelling] = &[
@@ -122,6 +114,7 @@ const SPELLINGS: &[Spelling] = &[
 
 impl RuleKind for Flow {
     const NAME: &'static str = "flow";
+    const ABOUT: &'static str = "limits how much of a resource may pass: reject, warm up, queue";
     type Rule = FlowRule;
     type State = FlowState;
 
@@ -133,7 +126,7 @@ impl RuleKind for Flow {
         SPELLINGS
     }
 
-    fn parse(fields: &mut Fields<'_>) -> FlowRule {
+    fn parse(head: Head, fields: &mut Fields<'_>) -> FlowRule {
         let grade = fields.mode("grade").unwrap_or_default();
         let behavior = behavior(grade, fields);
         let used = match grade {
@@ -144,8 +137,7 @@ impl RuleKind for Flow {
             fields.warn("count", "missing, so no call may pass; write count");
         }
         FlowRule {
-            id: fields.id("id"),
-            resource: fields.text("resource").unwrap_or_default(),
+            head,
             limit_app: fields
                 .text("limitApp")
                 .map_or(LimitApp::Default, |name| LimitApp::from(&*name)),
@@ -163,7 +155,6 @@ impl RuleKind for Flow {
             max_queueing_time_ms: fields
                 .u32("maxQueueingTimeMs", used.paces())
                 .unwrap_or(FlowRule::MAX_QUEUEING_TIME_MS),
-            regex: fields.flag("regex").unwrap_or_default(),
         }
     }
 
@@ -180,16 +171,8 @@ impl RuleKind for Flow {
         }
     }
 
-    fn resource(rule: &FlowRule) -> &str {
-        &rule.resource
-    }
-
-    fn regex(rule: &FlowRule) -> bool {
-        rule.regex
-    }
-
-    fn id(rule: &FlowRule) -> Option<&str> {
-        rule.id.as_deref()
+    fn head(rule: &FlowRule) -> &Head {
+        &rule.head
     }
 
     fn new_state(rule: &FlowRule, settings: &Settings) -> FlowState {

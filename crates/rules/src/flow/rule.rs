@@ -5,6 +5,7 @@ use std::hash::{Hash, Hasher};
 use serde::{Serialize, Serializer};
 
 use crate::field::{Choice, Mode};
+use crate::head::{Head, head_methods};
 
 /// How much of one resource may pass.
 ///
@@ -23,11 +24,9 @@ use crate::field::{Choice, Mode};
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FlowRule {
-    /// A name for reports and blocks; one is made up if there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub id: Option<String>,
-    /// The resource, or with `regex` the pattern of resources, that is limited.
-    pub resource: String,
+    /// What it is called, which resources it limits, whether it is enforced.
+    #[serde(flatten)]
+    pub head: Head,
     /// Whose calls it is for.
     pub limit_app: LimitApp,
     /// What is counted.
@@ -51,10 +50,9 @@ pub struct FlowRule {
     /// The longest wait in the queue in milliseconds, for the behaviours that
     /// queue. 0: calls are spaced, and none waits.
     pub max_queueing_time_ms: u32,
-    /// Whether `resource` is a regular expression for the whole name. Each
-    /// resource that it matches is limited by itself.
-    pub regex: bool,
 }
+
+head_methods!(FlowRule);
 
 /// Whose calls a flow rule is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -131,7 +129,7 @@ impl FlowRule {
     #[must_use]
     pub fn qps(resource: impl Into<String>, count: f64) -> Self {
         Self {
-            resource: resource.into(),
+            head: Head::of(resource),
             count,
             ..Self::default()
         }
@@ -144,13 +142,6 @@ impl FlowRule {
             grade: Grade::Concurrency,
             ..Self::qps(resource, count)
         }
-    }
-
-    /// Gives it an id.
-    #[must_use]
-    pub fn id(mut self, id: impl Into<String>) -> Self {
-        self.id = Some(id.into());
-        self
     }
 
     /// For calls of this origin only. `"default"` is everybody, `"other"` those
@@ -210,13 +201,6 @@ impl FlowRule {
         self
     }
 
-    /// Takes `resource` as a regular expression for the whole name.
-    #[must_use]
-    pub fn regex(mut self) -> Self {
-        self.regex = true;
-        self
-    }
-
     /// The behaviour in effect: a concurrency rule always refuses.
     #[must_use]
     pub fn effective_behavior(&self) -> ControlBehavior {
@@ -230,8 +214,7 @@ impl FlowRule {
     /// does not go unnoticed: a reload that changes it alone is a change.
     fn content(&self) -> impl Eq + Hash + '_ {
         let Self {
-            id: _,
-            resource,
+            head,
             limit_app,
             grade,
             count,
@@ -241,12 +224,11 @@ impl FlowRule {
             warm_up_period_sec,
             warm_up_cold_factor,
             max_queueing_time_ms,
-            regex,
         } = self;
         (
-            (resource, limit_app, grade, count_bits(*count)),
+            (head, limit_app, grade, count_bits(*count)),
             (strategy, ref_resource, behavior, warm_up_period_sec),
-            (warm_up_cold_factor, max_queueing_time_ms, regex),
+            (warm_up_cold_factor, max_queueing_time_ms),
         )
     }
 }
@@ -259,8 +241,7 @@ pub(crate) fn count_bits(count: f64) -> u64 {
 impl Default for FlowRule {
     fn default() -> Self {
         Self {
-            id: None,
-            resource: String::new(),
+            head: Head::default(),
             limit_app: LimitApp::Default,
             grade: Grade::Qps,
             count: 0.0,
@@ -270,7 +251,6 @@ impl Default for FlowRule {
             warm_up_period_sec: Self::WARM_UP_PERIOD_SEC,
             warm_up_cold_factor: None,
             max_queueing_time_ms: Self::MAX_QUEUEING_TIME_MS,
-            regex: false,
         }
     }
 }

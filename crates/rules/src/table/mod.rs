@@ -8,16 +8,20 @@
 //! Making one costs a hash per rule and no more: 10,000 rules take a few
 //! milliseconds.
 
+mod erased;
 mod reload;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use regex::Regex;
-
 use crate::Settings;
+use crate::head::{Head, Matcher, RuleMode};
+use crate::hits::Hits;
 use crate::kind::RuleKind;
+
+pub(crate) use erased::AnyTable;
+pub use erased::RuleInfo;
 
 /// The rules of one kind, in the order of the document.
 pub struct RuleTable<K: RuleKind> {
@@ -26,6 +30,8 @@ pub struct RuleTable<K: RuleKind> {
     exact: HashMap<Arc<str>, Vec<usize>>,
     /// Entries with a pattern, ascending.
     patterns: Vec<usize>,
+    /// Entries for the resources that no other entry names, ascending.
+    defaults: Vec<usize>,
 }
 
 /// A rule in force.
@@ -33,14 +39,27 @@ pub struct RuleEntry<K: RuleKind> {
     rule: K::Rule,
     id: Arc<str>,
     position: usize,
-    pattern: Option<Regex>,
-    states: States<K>,
+    matcher: Matcher,
+    live: Arc<Live<K>>,
 }
 
-/// One state for each resource that the rule has met: a single one for a
-/// plain name, one per matched resource for a pattern. Shared by the entries
-/// of equal rules of successive tables.
-type States<K> = Arc<Mutex<HashMap<Arc<str>, Arc<<K as RuleKind>::State>>>>;
+/// What lives on while a rule stays the same: shared by the entries of equal
+/// rules of successive tables.
+struct Live<K: RuleKind> {
+    /// One state for each resource that the rule has met: a single one for a
+    /// plain name, one per matched resource for a pattern.
+    states: Mutex<HashMap<Arc<str>, Arc<K::State>>>,
+    hits: Hits,
+}
+
+impl<K: RuleKind> Default for Live<K> {
+    fn default() -> Self {
+        Self {
+            states: Mutex::default(),
+            hits: Hits::default(),
+        }
+    }
+}
 
 impl<K: RuleKind> RuleEntry<K> {
     /// What the rule says.
@@ -62,14 +81,24 @@ impl<K: RuleKind> RuleEntry<K> {
         self.position
     }
 
+    /// What the rule says that every rule says.
+    #[must_use]
+    pub fn head(&self) -> &Head {
+        K::head(&self.rule)
+    }
+
+    /// What the rule has done so far.
+    #[must_use]
+    pub fn hits(&self) -> &Hits {
+        &self.live.hits
+    }
+
     /// Whether the rule is for `resource`: the same name, or a pattern that
-    /// matches all of it.
+    /// matches all of it. The default rule `*` is for all resources, as far as
+    /// it can tell.
     #[must_use]
     pub fn matches(&self, resource: &str) -> bool {
-        match &self.pattern {
-            Some(pattern) => pattern.is_match(resource),
-            None => K::resource(&self.rule) == resource,
-        }
+        self.matcher.matches(&self.head().resource, resource)
     }
 
     /// What the rule remembers of `resource`; made at the first request.
@@ -78,7 +107,11 @@ impl<K: RuleKind> RuleEntry<K> {
     /// a call.
     #[must_use]
     pub fn state_for(&self, resource: &str, settings: &Settings) -> Arc<K::State> {
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut states = self
+            .live
+            .states
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(state) = states.get(resource) {
             return Arc::clone(state);
         }
@@ -91,13 +124,35 @@ impl<K: RuleKind> RuleEntry<K> {
     /// nothing.
     #[must_use]
     pub fn state_of(&self, resource: &str) -> Option<Arc<K::State>> {
-        let states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let states = self
+            .live
+            .states
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         states.get(resource).map(Arc::clone)
+    }
+
+    /// The resources of which the rule remembers something, with that.
+    #[must_use]
+    pub fn states(&self) -> Vec<(Arc<str>, Arc<K::State>)> {
+        let states = self
+            .live
+            .states
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let pairs = states.iter();
+        pairs
+            .map(|(name, state)| (Arc::clone(name), Arc::clone(state)))
+            .collect()
     }
 
     /// Forgets what the rule remembers of `resource`, when that is evicted.
     pub fn forget(&self, resource: &str) {
-        let mut states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut states = self
+            .live
+            .states
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         states.remove(resource);
     }
 }
@@ -121,8 +176,10 @@ impl<K: RuleKind> RuleTable<K> {
         self.entries.is_empty()
     }
 
-    /// The rules for `resource`, by name and by pattern, in the order of the
-    /// document. Costs one hash and a match per pattern.
+    /// The rules that act on `resource`, in the order of the document: those
+    /// that name it, or whose pattern matches it; if there are none, those for
+    /// `*`. A rule that is off names its resource and does not act. Costs one
+    /// hash and a match per pattern.
     #[must_use]
     pub fn matching(&self, resource: &str) -> Vec<Arc<RuleEntry<K>>> {
         let mut found = self.exact.get(resource).cloned().unwrap_or_default();
@@ -132,13 +189,23 @@ impl<K: RuleKind> RuleTable<K> {
             .iter()
             .filter(|index| self.entries[**index].matches(resource));
         found.extend(matched);
-        if named > 0 && found.len() > named {
+        if found.is_empty() {
+            found.clone_from(&self.defaults);
+        } else if named > 0 && found.len() > named {
             found.sort_unstable();
         }
         found
             .into_iter()
-            .map(|index| Arc::clone(&self.entries[index]))
+            .map(|index| &self.entries[index])
+            .filter(|entry| entry.head().mode != RuleMode::Off)
+            .map(Arc::clone)
             .collect()
+    }
+
+    /// All rules that act, whatever they are for, in the order of the document.
+    pub fn acting(&self) -> impl Iterator<Item = &Arc<RuleEntry<K>>> {
+        let entries = self.entries.iter();
+        entries.filter(|entry| entry.head().mode != RuleMode::Off)
     }
 
     /// The rules whose `resource` is written exactly so, patterns included, in
@@ -149,7 +216,7 @@ impl<K: RuleKind> RuleTable<K> {
     ) -> impl Iterator<Item = &'t Arc<RuleEntry<K>>> {
         self.entries
             .iter()
-            .filter(move |entry| K::resource(&entry.rule) == resource)
+            .filter(move |entry| entry.head().resource == resource)
     }
 
     /// The rule with this id.
@@ -164,29 +231,33 @@ impl<K: RuleKind> RuleTable<K> {
         self.exact.keys().map(|name| &**name)
     }
 
-    /// Whether a rule has a pattern.
+    /// Whether a rule may be for resources that it does not name.
     #[must_use]
     pub fn has_patterns(&self) -> bool {
-        !self.patterns.is_empty()
+        !self.patterns.is_empty() || !self.defaults.is_empty()
     }
 
     fn index(entries: Vec<Arc<RuleEntry<K>>>) -> Self {
         let mut exact: HashMap<Arc<str>, Vec<usize>> = HashMap::new();
-        let mut patterns = Vec::new();
+        let (mut patterns, mut defaults) = (Vec::new(), Vec::new());
         for (index, entry) in entries.iter().enumerate() {
-            let name = K::resource(&entry.rule);
-            if entry.pattern.is_some() {
-                patterns.push(index);
-            } else if let Some(indexes) = exact.get_mut(name) {
-                indexes.push(index);
-            } else {
-                exact.insert(Arc::from(name), vec![index]);
+            let name = &*entry.head().resource;
+            match entry.matcher {
+                Matcher::Prefix | Matcher::Pattern(_) => patterns.push(index),
+                Matcher::Default => defaults.push(index),
+                Matcher::Exact => match exact.get_mut(name) {
+                    Some(indexes) => indexes.push(index),
+                    None => {
+                        exact.insert(Arc::from(name), vec![index]);
+                    }
+                },
             }
         }
         Self {
             entries,
             exact,
             patterns,
+            defaults,
         }
     }
 }

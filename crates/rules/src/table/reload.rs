@@ -5,9 +5,10 @@ use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{RuleEntry, RuleTable, States};
+use super::{Live, RuleEntry, RuleTable};
 use crate::document::{Draft, Duplicate, Fault, KindReport, Loading, Warning};
-use crate::kind::RuleKind;
+use crate::kind::{RuleKind, Scope};
+use crate::kinds::Change;
 
 impl<K: RuleKind> RuleTable<K> {
     /// The table of `drafts` in succession to this one. Tells `loading` of
@@ -20,7 +21,7 @@ impl<K: RuleKind> RuleTable<K> {
     ) -> Self {
         let given: HashSet<String> = drafts
             .iter()
-            .filter_map(|draft| K::id(&draft.rule).map(str::to_owned))
+            .filter_map(|draft| K::head(&draft.rule).id.clone())
             .collect();
         let total = drafts.len() + faulty;
         let mut sorting = Sorting::default();
@@ -37,6 +38,53 @@ impl<K: RuleKind> RuleTable<K> {
         let entries = Succession::new(self, given).entries(drafts, &mut report);
         loading.report.kinds.push(report);
         Self::index(entries)
+    }
+}
+
+impl<K: RuleKind> RuleTable<K> {
+    /// As [`replace`](Self::replace), with `drafts` in the place of some rules
+    /// only. Where rules stay, the new ones stand where the first of those that
+    /// go stood.
+    pub(crate) fn replace_some(
+        &self,
+        change: Change<'_>,
+        drafts: Vec<Draft<K>>,
+        faulty: usize,
+        loading: &mut Loading<'_>,
+    ) -> Self {
+        let goes = |entry: &RuleEntry<K>| match change {
+            Change::Append => false,
+            Change::Resource(resource) => entry.head().resource == resource,
+            Change::Id(id) => &*entry.id == id,
+        };
+        let place = self.entries.iter().position(|entry| goes(entry));
+        let place = place.unwrap_or(self.entries.len());
+        let mut all: Vec<Draft<K>> = Vec::with_capacity(self.entries.len() + drafts.len());
+        let (before, behind) = self.entries.split_at(place);
+        let stay = |entries: &[Arc<RuleEntry<K>>]| -> Vec<Draft<K>> {
+            let staying = entries.iter().filter(|entry| !goes(entry));
+            staying.map(|entry| entry.draft()).collect()
+        };
+        all.extend(stay(before));
+        all.extend(drafts);
+        all.extend(stay(behind));
+        for (position, draft) in all.iter_mut().enumerate() {
+            draft.position = position;
+        }
+        self.replace(all, faulty, loading)
+    }
+}
+
+impl<K: RuleKind> RuleEntry<K> {
+    /// The rule as it was read.
+    fn draft(&self) -> Draft<K> {
+        Draft {
+            rule: self.rule.clone(),
+            position: self.position,
+            matcher: self.matcher.clone(),
+            place: None,
+            ambiguous: None,
+        }
     }
 }
 
@@ -71,7 +119,7 @@ impl<K: RuleKind> Sorting<K> {
         }
         // The same rule once more may bring its id along; another may not.
         let original = self.seen.get(&draft.rule).copied();
-        if let Some(id) = K::id(&draft.rule) {
+        if let Some(id) = K::head(&draft.rule).id.as_deref() {
             match self.owners.entry(id.to_owned()) {
                 Entry::Vacant(vacant) => {
                     vacant.insert(original.unwrap_or(position));
@@ -168,8 +216,8 @@ impl<'t, K: RuleKind> Succession<'t, K> {
                 rule: draft.rule,
                 id,
                 position: draft.position,
-                pattern: draft.pattern,
-                states: States::<K>::default(),
+                matcher: draft.matcher,
+                live: Arc::new(Live::default()),
             }));
         }
         let removed = self.old.entries.iter().zip(gone).filter(|(_, gone)| *gone);
@@ -183,7 +231,7 @@ impl<'t, K: RuleKind> Succession<'t, K> {
         let old = &self.old.entries[index];
         let is_same = old.id == id
             && old.position == draft.position
-            && K::id(&old.rule) == K::id(&draft.rule);
+            && old.head().id == K::head(&draft.rule).id;
         if is_same {
             return Arc::clone(old);
         }
@@ -191,23 +239,27 @@ impl<'t, K: RuleKind> Succession<'t, K> {
             rule: draft.rule,
             id,
             position: draft.position,
-            pattern: draft.pattern,
-            states: Arc::clone(&old.states),
+            matcher: draft.matcher,
+            live: Arc::clone(&old.live),
         })
     }
 
     fn id_of(&mut self, rule: &K::Rule) -> Arc<str> {
-        let resource = K::resource(rule);
+        let head = K::head(rule);
+        let resource = &*head.resource;
         let ordinal = match self.ordinals.get_mut(resource) {
             Some(ordinal) => ordinal,
             None => self.ordinals.entry(resource.to_owned()).or_default(),
         };
         *ordinal += 1;
-        if let Some(id) = K::id(rule) {
-            return Arc::from(id);
+        if let Some(id) = &head.id {
+            return Arc::from(&**id);
         }
         loop {
-            let id = format!("{}/{resource}#{ordinal}", K::NAME);
+            let id = match K::SCOPE {
+                Scope::Resource => format!("{}/{resource}#{ordinal}", K::NAME),
+                Scope::Engine => format!("{}#{ordinal}", K::NAME),
+            };
             if !self.given.contains(&id) {
                 return Arc::from(id);
             }

@@ -194,19 +194,11 @@ impl<'t> World<'t> {
 
     /// Where in its list the rule stands.
     fn position(&self, kind: BlockKind, id: &RuleId) -> Option<usize> {
-        match kind {
-            BlockKind::Flow => self
-                .engine
-                .flow_rules()
-                .by_id(id.as_str())
-                .map(|e| e.position()),
-            BlockKind::Degrade => self
-                .engine
-                .degrade_rules()
-                .by_id(id.as_str())
-                .map(|e| e.position()),
-            _ => None,
-        }
+        let rules = self.engine.rules();
+        let found = rules
+            .iter()
+            .find(|rule| rule.kind == kind.name() && rule.id == id.as_str());
+        found.map(|rule| rule.position)
     }
 
     fn exit(&mut self, step: &Step) -> Compared {

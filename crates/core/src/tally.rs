@@ -1,0 +1,112 @@
+//! A counter that many threads add to and hardly anybody reads.
+//!
+//! It is one number as long as threads do not meet at it. An addition that
+//! finds the number changed between looking and adding has *met* another
+//! thread; after [`MEETINGS`] of those each processor's share of threads adds
+//! to a number of its own, on a cache line of its own. A reader adds them up.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+
+/// How often threads must have met before a counter is spread.
+pub(crate) const MEETINGS: usize = 64;
+
+/// How many numbers a spread counter has.
+const SHARES: usize = 8;
+
+/// A sum that only grows.
+///
+/// ```
+/// let tally = flowgate_core::Tally::default();
+/// tally.add(2);
+/// tally.add(1);
+/// assert_eq!(tally.sum(), 3);
+/// ```
+#[derive(Debug, Default)]
+pub struct Tally {
+    shared: AtomicU64,
+    meetings: AtomicUsize,
+    spread: OnceLock<Box<[CachePadded<AtomicU64>; SHARES]>>,
+}
+
+impl Tally {
+    /// Adds `amount`.
+    #[inline]
+    pub fn add(&self, amount: u64) {
+        // Relaxed throughout: the numbers order nothing, and each addition is
+        // one atomic step, so none is lost.
+        if let Some(spread) = self.spread.get() {
+            spread[thread_number() % SHARES].fetch_add(amount, Ordering::Relaxed);
+            return;
+        }
+        let seen = self.shared.load(Ordering::Relaxed);
+        let added = self.shared.compare_exchange(
+            seen,
+            seen.wrapping_add(amount),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        if added.is_err() {
+            self.meet(amount);
+        }
+    }
+
+    #[cold]
+    fn meet(&self, amount: u64) {
+        self.shared.fetch_add(amount, Ordering::Relaxed);
+        if self.meetings.fetch_add(1, Ordering::Relaxed) >= MEETINGS {
+            self.spread.get_or_init(Box::default);
+        }
+    }
+
+    /// All that was added.
+    pub fn sum(&self) -> u64 {
+        let spread = self
+            .spread
+            .get()
+            .into_iter()
+            .flat_map(|spread| spread.iter());
+        let spread: u64 = spread.map(|share| share.load(Ordering::Relaxed)).sum();
+        self.shared.load(Ordering::Relaxed) + spread
+    }
+}
+
+/// Threads are numbered as they come, so that neighbours are spread evenly.
+pub(crate) fn thread_number() -> usize {
+    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
+    }
+    // A thread that is being torn down may count anywhere.
+    NUMBER.try_with(|number| *number).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_when_threads_meet() {
+        let tally = Tally::default();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..50_000).for_each(|_| tally.add(2)));
+            }
+        });
+        assert_eq!(tally.sum(), 400_000);
+    }
+
+    #[test]
+    fn a_spread_tally_still_has_what_was_counted_before() {
+        let tally = Tally::default();
+        tally.add(5);
+        for _ in 0..=MEETINGS {
+            tally.meet(1);
+        }
+        assert!(tally.spread.get().is_some(), "it was not spread");
+        tally.add(3);
+        assert_eq!(tally.sum(), 8 + MEETINGS as u64 + 1);
+    }
+}

@@ -1,0 +1,65 @@
+//! What a rule has done, in numbers.
+
+use flowgate_core::Tally;
+use serde::Serialize;
+
+/// The counters of one rule, over all resources that it is for. They live
+/// through a reload as the rule's state does.
+#[derive(Debug, Default)]
+pub struct Hits {
+    passed: Tally,
+    blocked: Tally,
+    would_block: Tally,
+    waited: Tally,
+}
+
+/// What a rule has done so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HitCounts {
+    /// Calls that the rule applied to and that were admitted; of an observed
+    /// rule: those it would have let pass.
+    pub passed: u64,
+    /// Calls that this rule refused.
+    pub blocked: u64,
+    /// Admitted calls that an observed rule would have refused.
+    pub would_block: u64,
+    /// Admitted calls that waited because of this rule; of an observed rule:
+    /// that would have waited.
+    pub waited: u64,
+}
+
+impl Hits {
+    /// An admitted call that the rule applied to.
+    #[inline]
+    pub fn pass(&self) {
+        self.passed.add(1);
+    }
+
+    /// A call that the rule refused.
+    #[inline]
+    pub fn block(&self) {
+        self.blocked.add(1);
+    }
+
+    /// An admitted call that the rule, which is only observed, would have
+    /// refused.
+    pub fn would_block(&self) {
+        self.would_block.add(1);
+    }
+
+    /// An admitted call that waited because of the rule, or would have.
+    pub fn wait(&self) {
+        self.waited.add(1);
+    }
+
+    /// The numbers so far.
+    pub fn counts(&self) -> HitCounts {
+        HitCounts {
+            passed: self.passed.sum(),
+            blocked: self.blocked.sum(),
+            would_block: self.would_block.sum(),
+            waited: self.waited.sum(),
+        }
+    }
+}

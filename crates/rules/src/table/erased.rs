@@ -1,0 +1,104 @@
+//! Tables of all kinds in one list.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::RuleTable;
+use crate::head::{Matcher, RuleMode};
+use crate::hits::HitCounts;
+use crate::kind::{RuleKind, Scope};
+
+/// A table whose kind is known at run time only.
+pub(crate) trait AnyTable: Debug + Send + Sync {
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+
+    /// Whether a rule names this resource, exactly.
+    fn names(&self, resource: &str) -> bool;
+
+    /// Whether a rule may be for resources that it does not name.
+    fn has_patterns(&self) -> bool;
+
+    /// The resources that rules name, each once.
+    fn named(&self) -> Vec<&str>;
+
+    /// Forgets what rules remember of `resource`.
+    fn forget(&self, resource: &str);
+
+    fn infos(&self) -> Vec<RuleInfo>;
+}
+
+/// One rule in force, for people: what it says, and what it has done.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct RuleInfo {
+    /// Name of its kind.
+    pub kind: &'static str,
+    /// Its id, given or made up.
+    pub id: String,
+    /// Its index in the document, in which dropped rules count too.
+    pub position: usize,
+    /// The resource or pattern that it is for; empty if its kind has none.
+    pub resource: String,
+    /// Whether that is a pattern, or `*`.
+    pub is_pattern: bool,
+    /// Whether it is enforced.
+    pub mode: &'static str,
+    /// The rule as JSON.
+    pub rule: Value,
+    /// What it has done so far.
+    pub hits: HitCounts,
+}
+
+impl<K: RuleKind> AnyTable for RuleTable<K> {
+    fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
+    fn names(&self, resource: &str) -> bool {
+        K::SCOPE == Scope::Resource && self.exact.contains_key(resource)
+    }
+
+    fn has_patterns(&self) -> bool {
+        RuleTable::has_patterns(self)
+    }
+
+    fn named(&self) -> Vec<&str> {
+        match K::SCOPE {
+            Scope::Resource => RuleTable::names(self).collect(),
+            Scope::Engine => Vec::new(),
+        }
+    }
+
+    fn forget(&self, resource: &str) {
+        for entry in &self.entries {
+            entry.forget(resource);
+        }
+    }
+
+    fn infos(&self) -> Vec<RuleInfo> {
+        let entries = self.entries.iter();
+        entries
+            .map(|entry| RuleInfo {
+                kind: K::NAME,
+                id: entry.id.to_string(),
+                position: entry.position,
+                is_pattern: !matches!(entry.matcher, Matcher::Exact),
+                resource: entry.head().resource.clone(),
+                mode: match entry.head().mode {
+                    RuleMode::Enforce => "enforce",
+                    RuleMode::Observe => "observe",
+                    RuleMode::Off => "off",
+                },
+                // A rule is a struct of plain values; should a kind fail to
+                // write one, the rest of the list is still worth having.
+                rule: serde_json::to_value(&entry.rule).unwrap_or_default(),
+                hits: entry.hits().counts(),
+            })
+            .collect()
+    }
+}

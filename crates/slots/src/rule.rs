@@ -1,0 +1,136 @@
+//! The slot of a kind whose rules decide one by one.
+
+use std::time::Duration;
+
+use flowgate_core::{Block, Call, Departure, Ticket, Verdict};
+use flowgate_rules::{Decide, Decision, InForce};
+
+use crate::guarded::SlotError;
+use crate::slot::Slot;
+
+/// All rules of one kind for one resource, in the order of the document.
+///
+/// Enforced rules are asked when a call comes; the first that refuses ends it,
+/// and those before give back. Observed rules are asked about calls that were
+/// admitted, and decide for their own figures alone.
+pub struct RuleSlot<K: Decide> {
+    /// A rule's place here is its `index`.
+    rules: Box<[InForce<K>]>,
+    /// How many of them are enforced: those come first.
+    enforced: usize,
+}
+
+impl<K: Decide> RuleSlot<K> {
+    /// A slot of these rules, whose `index` is set here.
+    pub fn new(mut rules: Vec<InForce<K>>) -> Self {
+        rules.sort_by_key(InForce::is_observed);
+        for (index, rule) in rules.iter_mut().enumerate() {
+            rule.index = index as u32;
+        }
+        RuleSlot {
+            enforced: rules.iter().filter(|rule| !rule.is_observed()).count(),
+            rules: rules.into(),
+        }
+    }
+
+    fn enforced(&self) -> impl Iterator<Item = &InForce<K>> {
+        self.rules.iter().take(self.enforced)
+    }
+
+    fn observed(&self) -> impl Iterator<Item = &InForce<K>> {
+        self.rules.iter().skip(self.enforced)
+    }
+
+    fn rule_of(&self, ticket: &Ticket) -> Option<&InForce<K>> {
+        self.rules.get(ticket.rule as usize)
+    }
+}
+
+impl<K: Decide> Slot for RuleSlot<K> {
+    fn name(&self) -> &'static str {
+        K::NAME
+    }
+
+    fn check(&self, call: &mut Call<'_>) -> Result<Verdict, SlotError> {
+        let mut longest = Duration::ZERO;
+        for rule in self.enforced() {
+            if !K::applies(rule, call) {
+                continue;
+            }
+            match K::decide(rule, call) {
+                Decision::Pass => {}
+                Decision::Wait(wait) => {
+                    call.holds.wait_for(call.slot, rule.index, wait);
+                    longest = longest.max(wait);
+                }
+                Decision::Block(block) => {
+                    rule.entry.hits().block();
+                    self.undo(call);
+                    return Ok(Verdict::Block(block));
+                }
+            }
+        }
+        Ok(match longest {
+            Duration::ZERO => Verdict::Pass,
+            wait => Verdict::Wait(wait),
+        })
+    }
+
+    fn undo(&self, call: &Call<'_>) {
+        for ticket in call.tickets().rev() {
+            if let Some(rule) = self.rule_of(ticket) {
+                K::undo(rule, ticket.data, call);
+            }
+        }
+    }
+
+    fn passed(&self, call: &mut Call<'_>) {
+        let waits = !call.holds.wait.is_zero();
+        let waits_for = call.holds.waits_for();
+        for rule in self.enforced().filter(|rule| K::applies(rule, call)) {
+            rule.entry.hits().pass();
+            if waits && waits_for == (call.slot, rule.index) {
+                rule.entry.hits().wait();
+            }
+        }
+        for rule in self.observed() {
+            if !K::applies(rule, call) {
+                continue;
+            }
+            let hits = rule.entry.hits();
+            match K::observe(rule, call) {
+                Decision::Pass => hits.pass(),
+                Decision::Wait(_) => {
+                    hits.pass();
+                    hits.wait();
+                }
+                Decision::Block(_) => hits.would_block(),
+            }
+        }
+    }
+
+    fn exited(&self, departure: &Departure<'_>) {
+        for ticket in departure.tickets().rev() {
+            if let Some(rule) = self.rule_of(ticket) {
+                K::exited(rule, ticket.data, departure);
+            }
+        }
+    }
+
+    fn hears_exits(&self) -> bool {
+        K::HEARS_EXITS
+    }
+
+    fn too_early(&self, call: &Call<'_>, wait: Duration) -> Block {
+        let (_, index) = call.holds.waits_for();
+        let index = (index as usize).min(self.rules.len().saturating_sub(1));
+        match self.rules.get(index) {
+            Some(rule) => {
+                rule.entry.hits().block();
+                K::too_early(rule, call, wait)
+            }
+            // A slot without rules asks nobody to wait.
+            None => crate::StatisticSlot.too_early(call, wait),
+        }
+    }
+}
