@@ -29,9 +29,10 @@ pub use flowgate_core::{
 };
 pub use flowgate_rules::{
     BreakerStrategy, CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule,
-    Duplicate, Fault, Fields, Flow, FlowRule, Grade, Head, HitCounts, InForce, KindReport,
-    KindSpec, Kinds, LimitApp, LoadReport, Matching, OnInvalid, Place, RuleEntry, RuleError,
-    RuleInfo, RuleKind, RuleMode, RuleTable, Scope, Settings, Strategy, Warning,
+    Duplicate, Fault, Fields, Flow, FlowRule, Grade, Head, HitCounts, InForce, Isolation,
+    IsolationRule, KindReport, KindSpec, Kinds, LimitApp, LoadReport, Matching, OnInvalid, Place,
+    RuleEntry, RuleError, RuleInfo, RuleKind, RuleMode, RuleTable, Scope, Settings, Strategy,
+    Warning,
     field::{Choice, FieldKind, FieldSpec, Mode, Spelling},
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::degrade::Degrade;
 use crate::document::{Draft, Loading, Value, read_list};
 use crate::flow::Flow;
+use crate::isolation::Isolation;
 use crate::kind::{KindSpec, RuleKind};
 use crate::table::{AnyTable, RuleTable};
 
@@ -49,7 +50,11 @@ impl Kinds {
     /// The kinds that come with Flowgate.
     #[must_use]
     pub fn standard() -> Self {
-        Self(Arc::from([Kind::of::<Flow>(), Kind::of::<Degrade>()]))
+        Self(Arc::from([
+            Kind::of::<Flow>(),
+            Kind::of::<Isolation>(),
+            Kind::of::<Degrade>(),
+        ]))
     }
 
     /// These kinds and `K`; a kind of the same name is replaced.

@@ -12,6 +12,7 @@
 //! hits       what a rule has done, in numbers
 //! set        RuleSet: one table per kind, loaded as a whole or not at all
 //! flow       flow rules
+//! isolation  limits on what runs at once
 //! degrade    circuit breakers
 //! ```
 //!
@@ -42,6 +43,7 @@ pub mod field;
 pub mod flow;
 mod head;
 mod hits;
+pub mod isolation;
 mod kind;
 mod kinds;
 mod set;
@@ -56,6 +58,7 @@ pub use document::{
 pub use flow::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy};
 pub use head::{DEFAULT_RESOURCE, Head, Matching, RuleMode};
 pub use hits::{HitCounts, Hits};
+pub use isolation::{Isolation, IsolationRule};
 pub use kind::{KindSpec, RuleKind, Scope};
 pub use kinds::Kinds;
 pub use set::RuleSet;

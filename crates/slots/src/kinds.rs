@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowgate_rules::{Decide, Degrade, InForce, Kinds, RuleKind, Scope};
+use flowgate_rules::{Decide, Degrade, InForce, Isolation, Kinds, RuleKind, Scope};
 
 use crate::build::{ChainPlan, Position};
 use crate::flow::FlowSlot;
@@ -30,6 +30,7 @@ impl SlotKinds {
             kinds: Kinds::standard(),
             built_in: vec![
                 (BuiltIn::Flow, FlowSlot::make),
+                (BuiltIn::Isolation, rules_of::<Isolation>),
                 (BuiltIn::Degrade, rules_of::<Degrade>),
             ],
             custom: Vec::new(),
