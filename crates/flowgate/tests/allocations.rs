@@ -88,6 +88,15 @@ fn an_entry_allocates_nothing_under_any_rule() {
                 {"resource": "orders", "count": 5, "strategy": 1, "refResource": "orders"}]}"#,
         ),
         (
+            "permits",
+            r#"{"isolation": [{"resource": "orders", "count": 3, "maxQueueingTimeMs": 500},
+                              {"resource": "orders", "count": 5}]}"#,
+        ),
+        (
+            "permits that are not there",
+            r#"{"isolation": [{"resource": "orders", "count": 0, "maxQueueingTimeMs": 500}]}"#,
+        ),
+        (
             "breaker",
             r#"{"degrade": [{"resource": "orders", "grade": 2, "count": 5, "timeWindow": 1}]}"#,
         ),
