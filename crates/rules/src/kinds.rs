@@ -22,11 +22,13 @@ pub(crate) struct Kind {
     pub(crate) spec: KindSpec,
     pub(crate) empty: fn() -> Arc<dyn AnyTable>,
     pub(crate) read: fn(Value<'_>, &mut Loading<'_>) -> Drafts,
-    pub(crate) replace: fn(&Arc<dyn AnyTable>, Drafts, &mut Loading<'_>) -> Arc<dyn AnyTable>,
-    /// As `replace`, for the rules of one resource only.
-    pub(crate) replace_of:
-        fn(&Arc<dyn AnyTable>, Change<'_>, Drafts, &mut Loading<'_>) -> Arc<dyn AnyTable>,
+    pub(crate) replace: Replace,
 }
+
+/// Makes the table that follows another. What is read replaces all rules, or
+/// those that a change names.
+type Replace =
+    fn(&Arc<dyn AnyTable>, Option<Change<'_>>, Drafts, &mut Loading<'_>) -> Arc<dyn AnyTable>;
 
 /// Rules of one kind that were read, before they become a table.
 pub(crate) struct Drafts {
@@ -99,13 +101,12 @@ impl Kind {
             spec: KindSpec::of::<K>(),
             empty: || Arc::new(RuleTable::<K>::default()),
             read: |value, loading| Drafts::of::<K>(read_list::<K>(value, loading)),
-            replace: |old, drafts, loading| {
+            replace: |old, change, drafts, loading| {
                 let (old, (drafts, faulty)) = (table::<K>(old), drafts.into_list::<K>());
-                Arc::new(old.replace(drafts, faulty, loading))
-            },
-            replace_of: |old, change, drafts, loading| {
-                let (old, (drafts, faulty)) = (table::<K>(old), drafts.into_list::<K>());
-                Arc::new(old.replace_some(change, drafts, faulty, loading))
+                Arc::new(match change {
+                    None => old.replace(drafts, faulty, loading),
+                    Some(change) => old.replace_some(change, drafts, faulty, loading),
+                })
             },
         }
     }

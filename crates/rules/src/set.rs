@@ -184,10 +184,7 @@ impl RuleSet {
         let drafts = (kind.read)(value, &mut loading);
         let mut set = self.clone();
         if let Some(table) = set.tables.get_mut(at) {
-            *table = match change {
-                None => (kind.replace)(table, drafts, &mut loading),
-                Some(change) => (kind.replace_of)(table, change, drafts, &mut loading),
-            };
+            *table = (kind.replace)(table, change, drafts, &mut loading);
         }
         Ok((set, loading.finish(text, base)?))
     }
@@ -212,7 +209,7 @@ impl RuleSet {
         let mut set = self.clone();
         for ((table, kind), drafts) in set.tables.iter_mut().zip(self.kinds.iter()).zip(read) {
             if let Some(drafts) = drafts {
-                *table = (kind.replace)(table, drafts, &mut loading);
+                *table = (kind.replace)(table, None, drafts, &mut loading);
             }
         }
         Ok((set, loading.finish(text, base)?))
@@ -241,7 +238,7 @@ impl RuleSet {
         let drafts = Drafts::of::<K>(check_list::<K>(rules, &mut loading));
         let mut set = self.clone();
         if let Some(table) = set.tables.get_mut(at) {
-            *table = (kind.replace)(table, drafts, &mut loading);
+            *table = (kind.replace)(table, None, drafts, &mut loading);
         }
         Ok((set, loading.finish("", 0)?))
     }

@@ -9,6 +9,7 @@ use flowgate::{
 };
 use serde_json::{Map, Value};
 
+use super::args::Args;
 use super::{Compared, differs, expectation, expected_wait_ns, moment, paced_in_whole_ms, whole};
 use crate::trace::{LoadExpect, Settings, Step, Trace};
 
@@ -111,10 +112,8 @@ impl<'t> World<'t> {
                 step.origin.clone().unwrap_or_default(),
             ),
         };
-        if step.args.is_some() {
-            return Err("cannot interpret args".into());
-        }
-        let attempt = self.attempt(step, &context, &origin, &[])?;
+        let args = Args::read(step.args.as_ref())?;
+        let attempt = args.lend(|args| self.attempt(step, &context, &origin, args))??;
         self.compare(step, &attempt)?;
         if let Ok((_, entry)) = attempt {
             self.open.insert(
@@ -215,14 +214,16 @@ impl<'t> World<'t> {
 
     fn burst(&self, step: &Step) -> Compared {
         let expect = expectation(step)?;
-        if step.args_from.is_some() {
-            return Err("cannot interpret args_from".into());
-        }
         let context = step.context.as_deref().unwrap_or_default();
         let origin = step.origin.as_deref().unwrap_or_default();
         let mut runs: Vec<(bool, u64)> = Vec::new();
-        for _ in 0..step.n.ok_or("no n")? {
-            let passed = match self.attempt(step, context, origin, &[])? {
+        for number in (0..).take(step.n.ok_or("no n")? as usize) {
+            let args = match step.args_from {
+                Some(from) => Args::number(from + number),
+                None => Args::read(step.args.as_ref())?,
+            };
+            let attempt = args.lend(|args| self.attempt(step, context, origin, args))??;
+            let passed = match attempt {
                 Ok((wait, entry)) => {
                     entry.exit();
                     if !wait.is_zero() {
@@ -343,7 +344,10 @@ impl<'t> World<'t> {
 }
 
 fn by(kind: BlockKind) -> &'static str {
-    kind.name()
+    match kind {
+        BlockKind::ParamFlow => "param_flow",
+        kind => kind.name(),
+    }
 }
 
 /// Entries of a trace are open across steps, so they hold their resource.

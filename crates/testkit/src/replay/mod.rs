@@ -1,5 +1,6 @@
 //! Runs one trace.
 
+mod args;
 mod array;
 mod engine;
 mod pacing;
