@@ -1,5 +1,10 @@
 //! Permits of one node, and the line for them, one step at a time.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
@@ -281,10 +286,10 @@ fn only_whose_turn_has_come_is_woken_and_by_the_newest_waker() {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Take { weight: u32, limit: u64 },
-    Enter { weight: u32 },
+    ComeIn { weight: u32 },
     LineUp { weight: u32, limit: u64 },
     Leave { which: usize },
-    StepOut { which: usize },
+    GiveUp { which: usize },
     GoIn { which: usize },
 }
 
@@ -294,10 +299,10 @@ fn step() -> impl Strategy<Value = Step> {
     let which = || 0_usize..8;
     prop_oneof![
         3 => (weight(), limit()).prop_map(|(weight, limit)| Step::Take { weight, limit }),
-        1 => weight().prop_map(|weight| Step::Enter { weight }),
+        1 => weight().prop_map(|weight| Step::ComeIn { weight }),
         4 => (1_u32..4, limit()).prop_map(|(weight, limit)| Step::LineUp { weight, limit }),
         4 => which().prop_map(|which| Step::Leave { which }),
-        2 => which().prop_map(|which| Step::StepOut { which }),
+        2 => which().prop_map(|which| Step::GiveUp { which }),
         2 => which().prop_map(|which| Step::GoIn { which }),
     ]
 }
@@ -357,7 +362,7 @@ proptest! {
                         inside.push(weight);
                     }
                 }
-                Step::Enter { weight } => {
+                Step::ComeIn { weight } => {
                     permits.enter(WHOLE, weight).unwrap();
                     plain.permits += counted(weight);
                     inside.push(weight);
@@ -371,7 +376,7 @@ proptest! {
                     permits.leave(WHOLE, weight);
                     plain.permits -= counted(weight);
                 }
-                Step::StepOut { which } if which < turns.len() => {
+                Step::GiveUp { which } if which < turns.len() => {
                     let (id, turn) = turns.swap_remove(which);
                     let weight = turn.weight();
                     permits.step_out(turn);
@@ -387,7 +392,7 @@ proptest! {
                         inside.push(turn.weight());
                     }
                 }
-                Step::Leave { .. } | Step::StepOut { .. } | Step::GoIn { .. } => {}
+                Step::Leave { .. } | Step::GiveUp { .. } | Step::GoIn { .. } => {}
             }
             plain.serve();
             prop_assert_eq!(permits.permits(), plain.permits);

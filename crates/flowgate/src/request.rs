@@ -244,10 +244,6 @@ impl<'a, 'r> Request<'a, 'r> {
 }
 
 /// How far a request has come.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would be an allocation on the way of a call"
-)]
 enum Gone<'a, 'r> {
     In(Entry<'a>),
     Pending(Pending<'a>),

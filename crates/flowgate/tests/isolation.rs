@@ -202,7 +202,7 @@ fn a_future_dropped_in_line_leaves_it_and_one_just_granted_passes_it_on() {
     inside.exit();
     // Granted, and not polled since.
     assert_eq!(held(&pay), (0, 1, 1));
-    let mut last = asked(&pay, 2);
+    let last = asked(&pay, 2);
     let Poll::Ready(Ok(entry)) = poll_once(next.as_mut()) else {
         panic!("its turn has come");
     };

@@ -1,5 +1,10 @@
 //! Isolation rules under threads that meet, and callers that block.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
 mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,10 @@
 //! How isolation rules are read.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
 use flowgate_rules::{Isolation, IsolationRule, OnInvalid, RuleError, RuleSet, Settings};
 
 fn read(list: &str) -> Result<Vec<IsolationRule>, RuleError> {
