@@ -41,6 +41,7 @@ pub use flowgate_rules::{
     RuleKind, RuleMode, RuleTable, Scope, Settings, Strategy, System, SystemRule, Warning,
     field::{Choice, FieldKind, FieldSpec, Mode},
     flow::MemoryLimits,
+    param_flow::{HotValue, Param, ParamFlow, ParamFlowRule, ParamItem, ParamState, ParamValue},
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};
 

@@ -7,14 +7,14 @@
 mod cell;
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{Ordering, fence};
+pub use loom::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::{Mutex, MutexGuard};
 #[cfg(loom)]
 pub use modelled::AtomicU64;
 
 #[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicU64, Ordering, fence};
+pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 pub use std::sync::{Mutex, MutexGuard};
 
