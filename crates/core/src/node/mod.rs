@@ -6,16 +6,20 @@
 //! divides both a window of the second view and one second, so each event is
 //! written once.
 //!
+//! Rules that count over an interval of their own ask for further [`views`].
+//!
 //! Counters are shared by all threads as long as these hardly meet; where they
 //! do, reports are spread over a ring per processor.
 //!
 //! A node outlives the rules: a rule that is raised or lowered in mid-window
 //! sees what has already passed.
 
+mod account;
 mod counters;
 mod figures;
 pub mod permits;
 mod settings;
+pub mod views;
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -27,13 +31,16 @@ use crate::leap_array::{BorrowRefused, Borrowed, Full, LeapArray, Loan, Taken, W
 use crate::metric::{MetricBucket, MetricEvent};
 use crate::time::Timestamp;
 
+pub use account::{BoxSums, Throughput};
 pub use figures::{NodeSnapshot, RawFigures};
 pub use settings::NodeSettings;
+pub use views::{Interval, View};
 
 use counters::Counters;
 use figures::{Figures, least};
 use permits::{Crowded, Permits, Share};
 use settings::{MINUTE_SECONDS, SECOND_NS};
+use views::Views;
 
 /// The statistics of one resource, origin or context.
 #[derive(Debug)]
@@ -41,6 +48,7 @@ pub struct Node {
     settings: Arc<NodeSettings>,
     counters: Counters,
     borrowed: Borrowed,
+    views: Views,
     permits: Permits,
     /// Calls of this node that stand in the line of their resource.
     queued: AtomicU64,
@@ -59,6 +67,7 @@ impl Node {
         Node {
             counters: Counters::new(settings),
             borrowed: Borrowed::new(settings.second.windows()),
+            views: Views::default(),
             permits: Permits::new(),
             queued: AtomicU64::new(0),
             settings: Arc::clone(settings),
@@ -225,7 +234,8 @@ impl Node {
     pub fn give_back(&self, hold: Hold) {
         match hold {
             Hold::Nothing => {}
-            Hold::Passed(taken) => self.ring().give_back(taken),
+            Hold::Passed(taken) if taken.ring() == 0 => self.ring().give_back(taken),
+            Hold::Passed(taken) => self.give_back_in_view(taken),
             Hold::Loaned(loan) => {
                 if let Some((number, amount)) = loan.count() {
                     let counted = self.ring().existing(number);
