@@ -1,6 +1,11 @@
 //! Properties of whole histories with permits: whatever happens, nobody gets in
 //! above the limit, and in the end nothing is held.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
 mod common;
 
 use std::future::Future;

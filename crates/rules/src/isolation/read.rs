@@ -1,12 +1,13 @@
 //! How an isolation rule is written in JSON, and what makes it valid.
 //!
 //! Sentinel has no such kind; sentinel-golang's `threshold` and `metricType` are
-//! read as they are, in either dialect.
+//! read as they are, in either dialect, and so is our `count`.
 
 use flowgate_core::node::permits::LIMIT_MAX;
 
 use super::{Isolation, IsolationRule};
 use crate::Settings;
+use crate::dialect::{Golang, GolangRule, GolangSpec};
 use crate::document::Fields;
 use crate::field::{Choice, FieldKind, FieldSpec, Mode};
 use crate::head::Head;
@@ -18,29 +19,18 @@ const FIELDS: &[FieldSpec] = &[
         FieldKind::Whole,
         "the most permits at once; a call takes as many as it weighs",
     )
+    .min(0)
     .advice("give a number of permits, 0 means that no call may run")
     .shared(),
-    FieldSpec::new(
-        "threshold",
-        FieldKind::Whole,
-        "another name for count, as in sentinel-golang",
-    )
-    .advice("give a number of permits, 0 means that no call may run")
-    .shared(),
-    FieldSpec::new(
-        "metricType",
-        FieldKind::Mode(Metric::CHOICES),
-        "what is counted, as in sentinel-golang",
-    )
-    .default("0")
-    .advice("give 0 (concurrency), or leave it out")
-    .shared(),
+    THRESHOLD,
+    METRIC_TYPE,
     FieldSpec::new(
         "maxQueueingTimeMs",
         FieldKind::Whole,
         "the longest wait for permits",
     )
     .default("0")
+    .min(0)
     .advice("give milliseconds, 0 means do not wait")
     .shared(),
     FieldSpec::new(
@@ -49,9 +39,31 @@ const FIELDS: &[FieldSpec] = &[
         "how many calls of the resource may wait at once",
     )
     .default("1000")
+    .min(0)
     .advice("give a number of calls, at least 1")
     .shared(),
 ];
+
+/// What sentinel-golang has. Flowgate reads the others in its dialect too.
+const FIELDS_THERE: &[FieldSpec] = &[THRESHOLD, METRIC_TYPE];
+
+const THRESHOLD: FieldSpec = FieldSpec::new(
+    "threshold",
+    FieldKind::Whole,
+    "another name for count, as in sentinel-golang",
+)
+.min(0)
+.advice("give a number of permits, 0 means that no call may run")
+.shared();
+
+const METRIC_TYPE: FieldSpec = FieldSpec::new(
+    "metricType",
+    FieldKind::Mode(Metric::CHOICES),
+    "what is counted, as in sentinel-golang",
+)
+.default("0")
+.advice("give 0 (concurrency), or leave it out")
+.shared();
 
 /// All that sentinel-golang's `metricType` can say.
 #[derive(Clone, Copy)]
@@ -70,10 +82,23 @@ impl RuleKind for Isolation {
     const ABOUT: &'static str =
         "limits how much of a resource runs at once; calls beyond that are refused or wait";
     type Rule = IsolationRule;
+    /// Permits are counted by the node.
     type State = ();
 
     fn fields() -> &'static [FieldSpec] {
         FIELDS
+    }
+
+    fn golang() -> Option<Golang<Self>> {
+        Some(Golang {
+            spec: GolangSpec {
+                kind: "isolation",
+                fields: FIELDS_THERE,
+                names: &[],
+            },
+            parse: Self::parse,
+            write,
+        })
     }
 
     fn parse(head: Head, fields: &mut Fields<'_>) -> IsolationRule {
@@ -120,9 +145,30 @@ impl RuleKind for Isolation {
         }
     }
 
+    fn normalized(rule: &IsolationRule) -> IsolationRule {
+        let mut rule = rule.clone();
+        if !rule.waits() {
+            let default = IsolationRule::default();
+            rule.max_queueing_time_ms = default.max_queueing_time_ms;
+            rule.max_queue_length = default.max_queue_length;
+        }
+        rule
+    }
+
     fn head(rule: &IsolationRule) -> &Head {
         &rule.head
     }
 
     fn new_state(_: &IsolationRule, _: &Settings) {}
+}
+
+/// What sentinel-golang does not know is written as here: it takes no notice,
+/// and Flowgate reads it in either dialect.
+fn write(rule: &IsolationRule, there: &mut GolangRule) {
+    there.field("threshold", rule.count);
+    there.field("metricType", Metric::Concurrency as u8);
+    if rule.waits() {
+        there.field("maxQueueingTimeMs", rule.max_queueing_time_ms);
+        there.field("maxQueueLength", rule.max_queue_length);
+    }
 }
