@@ -105,6 +105,8 @@ impl BlockKind {
 pub enum Measure {
     /// Calls per second.
     Rate,
+    /// Calls per this interval.
+    RatePer(Duration),
     /// Calls in flight.
     Concurrency,
     /// A wait in milliseconds.
@@ -177,8 +179,9 @@ impl Block {
         self.measure
     }
 
-    /// The limit that the rule had in force: calls per second for rates (at its
-    /// present temperature, if it warms up), calls in flight for concurrency,
+    /// The limit that the rule had in force: calls per second, or per interval
+    /// of the rule's own, for rates (at the present temperature or use of
+    /// memory, if it goes by that), calls in flight for concurrency,
     /// the longest wait in milliseconds for queues, the threshold for breakers.
     pub fn limit(&self) -> f64 {
         self.limit
@@ -213,6 +216,9 @@ impl fmt::Display for Block {
         let (limit, observed) = (short(limit), short(observed));
         match measure {
             Measure::Rate => write!(f, "{observed} of {limit} calls per second")?,
+            Measure::RatePer(interval) => {
+                write!(f, "{observed} of {limit} calls per {interval:?}")?;
+            }
             Measure::Concurrency => write!(f, "{observed} of {limit} calls in flight")?,
             Measure::WaitMs if observed < 1e15 => {
                 write!(
@@ -284,6 +290,8 @@ mod tests {
             block(Measure::Rate, 20.0, 20.0),
             said("20 of 20 calls per second")
         );
+        let minute = Measure::RatePer(Duration::from_secs(60));
+        assert_eq!(block(minute, 20.0, 20.0), said("20 of 20 calls per 60s"));
         assert_eq!(
             block(Measure::Concurrency, 3.0, 3.0),
             said("3 of 3 calls in flight")

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::block::Block;
 use crate::leap_array::{Loan, Taken};
-use crate::node::Node;
+use crate::node::{Interval, Node, View};
 use crate::time::Timestamp;
 
 /// Which way a call goes, seen from the service.
@@ -29,6 +29,10 @@ pub enum Outcome {
     Error,
     /// It was given up before its end: counts neither way.
     Cancelled,
+    /// It came to its end in a way that says nothing of the resource, like a
+    /// request for what is not there: counts as completed, with its time, and no
+    /// breaker looks at it.
+    Ignored,
 }
 
 /// What a slot says of a call.
@@ -170,10 +174,38 @@ pub struct Ticket {
 /// and breakers than that costs an allocation per call.
 pub const TICKETS_INLINE: usize = 4;
 
+/// In how many views that rules asked for a call is counted without an
+/// allocation: in a minute, an hour and a day of its resource, say, and in one
+/// of its origin.
+const VIEWS_INLINE: usize = 4;
+
+/// Passes taken of a view that rules asked for. Every call has room for some of
+/// these, so the interval is taken apart: that leaves 32 bytes.
+#[derive(Clone, Copy, Debug)]
+struct ViewHold {
+    taken: Taken,
+    interval_ms: u32,
+    boxes: u16,
+    place: u8,
+}
+
+impl ViewHold {
+    fn new(place: u8, interval: Interval, taken: Taken) -> Self {
+        let (interval_ms, boxes) = interval.parts();
+        ViewHold {
+            taken,
+            interval_ms,
+            boxes,
+            place,
+        }
+    }
+}
+
 /// All that a call has taken so far.
 #[derive(Clone, Debug, Default)]
 pub struct Holds {
     pass: [Hold; PLACES],
+    views: SmallVec<[ViewHold; VIEWS_INLINE]>,
     in_flight: [bool; PLACES],
     /// Notes of slots, in the order of the checks. [`TICKETS_INLINE`] are
     /// kept in place.
@@ -207,6 +239,29 @@ impl Holds {
     #[inline]
     pub fn set_pass(&mut self, place: Place, hold: Hold) {
         self.pass[place as usize] = hold;
+    }
+
+    /// What was taken of `view` at `place`.
+    #[inline]
+    pub fn pass_in(&self, place: Place, view: View<'_>) -> Hold {
+        let View::Own { interval, .. } = view else {
+            return self.pass(place);
+        };
+        let mut views = self.views.iter();
+        let wanted = (place as u8, interval.parts());
+        let found = views.find(|held| (held.place, (held.interval_ms, held.boxes)) == wanted);
+        found.map_or(Hold::Nothing, |held| Hold::Passed(held.taken))
+    }
+
+    /// Notes that passes of `view` were reserved at `place`, which held none.
+    #[inline]
+    pub fn set_taken_in(&mut self, place: Place, view: View<'_>, taken: Taken) {
+        match view {
+            View::Second => self.set_pass(place, Hold::Passed(taken)),
+            View::Own { interval, .. } => {
+                self.views.push(ViewHold::new(place as u8, interval, taken));
+            }
+        }
     }
 
     /// Notes that a place in flight was taken at `place`.
@@ -244,6 +299,11 @@ impl Holds {
 
     /// Gives back all passes and places that were taken on `nodes`.
     pub fn release(&mut self, nodes: &Nodes<'_>) {
+        for held in self.views.drain(..) {
+            if let Some(node) = nodes.all[usize::from(held.place)] {
+                node.give_back(Hold::Passed(held.taken));
+            }
+        }
         for (at, node) in nodes.iter() {
             node.give_back(std::mem::take(&mut self.pass[at]));
             if std::mem::take(&mut self.in_flight[at]) {
@@ -259,6 +319,9 @@ impl Holds {
     /// * Reserved anywhere, or no wait: counted on every node now.
     /// * Otherwise the call waits, and its pass is due when the wait ends: see
     ///   [`Holds::go_ahead`].
+    ///
+    /// Views that rules asked for count it when the minute does: a borrowed
+    /// pass too at once.
     #[inline]
     pub fn admit(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
         let loaned = self.pass.iter().filter_map(|hold| match hold {
@@ -266,7 +329,8 @@ impl Holds {
             _ => None,
         });
         let loaned = loaned.max();
-        let reserved = self.pass.iter().any(|hold| *hold != Hold::Nothing);
+        let reserved =
+            !self.views.is_empty() || self.pass.iter().any(|hold| *hold != Hold::Nothing);
         self.pass_is_due = !reserved && !self.wait.is_zero();
         let counts_now = loaned.is_none() && !self.pass_is_due;
         self.charged = now;
@@ -281,6 +345,9 @@ impl Holds {
             }
             if let Hold::Passed(taken) = self.pass[at] {
                 self.charged = self.charged.max(node.counted_at(taken));
+            }
+            if !self.pass_is_due {
+                self.count_in_views(at, node, now, weight);
             }
         }
         if let Some(window) = loaned {
@@ -302,7 +369,25 @@ impl Holds {
             if self.pass[at] == Hold::Nothing {
                 self.pass[at] = Hold::Passed(node.pass(now, weight));
             }
+            self.count_in_views(at, node, now, weight);
         }
+    }
+
+    /// Counts the call in those views of `node` that it has reserved nothing of.
+    #[inline]
+    fn count_in_views(&mut self, at: usize, node: &Node, now: Timestamp, weight: u32) {
+        let place = at as u8;
+        let views = &mut self.views;
+        let latest = node.count_in_views(now, weight, |ring, interval, pass| {
+            let is_held = |held: &&ViewHold| held.place == place && held.taken.ring() == ring;
+            if let Some(held) = views.iter().find(is_held) {
+                return held.taken;
+            }
+            let taken = pass();
+            views.push(ViewHold::new(place, interval, taken));
+            taken
+        });
+        self.charged = self.charged.max(latest);
     }
 
     #[cold]

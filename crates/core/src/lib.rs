@@ -30,7 +30,8 @@ pub mod metric;
 #[cfg(not(loom))]
 pub mod node;
 pub mod publish;
-mod sync;
+#[doc(hidden)]
+pub mod sync;
 #[cfg(not(loom))]
 mod tally;
 #[cfg(not(loom))]
@@ -49,7 +50,7 @@ pub use leap_array::{GeometryError, LeapArray};
 pub use limiter::SlidingWindowLimiter;
 pub use metric::{MetricBucket, MetricEvent};
 #[cfg(not(loom))]
-pub use node::{Node, NodeSettings, NodeSnapshot};
+pub use node::{Interval, Node, NodeSettings, NodeSnapshot, View};
 #[cfg(not(loom))]
 pub use tally::Tally;
 pub use time::Timestamp;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flowgate_core::publish::Published;
-use flowgate_core::{Clock, GeometryError, NodeSettings};
+use flowgate_core::{Clock, GeometryError, NodeSettings, Timestamp};
 use flowgate_rules::system::Machine;
-use flowgate_rules::{Decide, RuleSet, Settings};
+use flowgate_rules::{BreakerTransition, Decide, MemoryUsed, Observers, RuleSet, Settings};
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, Position, Slot, SlotError, SlotKinds};
 
 use crate::engine::{Counters, Engine, Limits, Shared};
@@ -27,6 +27,9 @@ pub struct EngineBuilder {
     borrow_wait_max: Duration,
     rt_max: Duration,
     cold_factor: u32,
+    memory_used: MemoryUsed,
+    breaker_observers: Observers,
+    jitter_seed: Option<u64>,
     limits: Limits,
     custom: Vec<CustomSlot>,
     kinds: SlotKinds,
@@ -67,6 +70,9 @@ impl Default for EngineBuilder {
             borrow_wait_max: Duration::from_millis(500),
             rt_max: Duration::from_millis(5_000),
             cold_factor: 3,
+            memory_used: MemoryUsed::default(),
+            breaker_observers: Observers::default(),
+            jitter_seed: None,
             limits: Limits {
                 resources_max: 10_000,
                 origins_max: 200,
@@ -117,6 +123,27 @@ impl EngineBuilder {
     /// least 2. Default: 3.
     pub fn cold_factor(mut self, factor: u32) -> Self {
         self.cold_factor = factor;
+        self
+    }
+
+    /// Called after each change of a breaker's state, on the thread of the call
+    /// that made it: be quick, hand on what takes time. No lock is held; a panic
+    /// is caught and counted. Several are called in the order they were added.
+    ///
+    /// Two changes of one breaker that follow at once may come in the other
+    /// order, by two threads: their `generation` says which was first.
+    pub fn on_breaker_change(
+        mut self,
+        observer: impl Fn(&BreakerTransition) + Send + Sync + 'static,
+    ) -> Self {
+        self.breaker_observers.add(observer);
+        self
+    }
+
+    /// What the `jitter` of breakers is drawn from, to have the same open times
+    /// in each run. Default: each breaker has a seed of its own.
+    pub fn jitter_seed(mut self, seed: u64) -> Self {
+        self.jitter_seed = Some(seed);
         self
     }
 
@@ -178,6 +205,18 @@ impl EngineBuilder {
     /// slots.
     pub fn kind<K: Decide>(mut self, position: Position) -> Self {
         self.kinds.add::<K>(position);
+        self
+    }
+
+    /// Where flow rules that follow the memory in use learn of it, in bytes;
+    /// `None` while it is not known, and then the limit for low use holds.
+    /// Asked on the way of calls: it must answer from what it has at hand.
+    /// Default: what the sampler has seen.
+    pub fn memory_used(
+        mut self,
+        read: impl Fn(Timestamp) -> Option<u64> + Send + Sync + 'static,
+    ) -> Self {
+        self.memory_used = MemoryUsed::new(read);
         self
     }
 
@@ -258,10 +297,21 @@ impl EngineBuilder {
         }
         let nodes = Arc::new(nodes);
         let machine = Arc::new(Machine::new(Arc::clone(&nodes)));
+        let memory_is_sampled = !self.memory_used.has_source();
+        let memory_used = match memory_is_sampled {
+            true => {
+                let machine = Arc::clone(&machine);
+                MemoryUsed::new(move |now| machine.memory_used_bytes(now))
+            }
+            false => self.memory_used,
+        };
         let settings = Settings {
             cold_factor: self.cold_factor,
             interval_ms,
             machine: Arc::clone(&machine),
+            memory_used,
+            breaker_observers: self.breaker_observers,
+            jitter_seed: self.jitter_seed,
         };
         let clock = self.clock.unwrap_or_default();
         let custom: Arc<[CustomSlot]> = self.custom.into();
@@ -277,7 +327,7 @@ impl EngineBuilder {
             registry: Arc::new(NoResources),
         };
         let shared = Arc::new(Shared {
-            protection: Protection::new(self.sampling, &machine, &clock),
+            protection: Protection::new(self.sampling, &machine, &clock, memory_is_sampled),
             clock: clock.clone(),
             nodes,
             plan: Published::new(plan),

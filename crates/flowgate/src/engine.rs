@@ -8,7 +8,7 @@ use flowgate_core::node::RawFigures;
 use flowgate_core::publish::Published;
 use flowgate_core::{Clock, NodeSettings, NodeSnapshot};
 use flowgate_rules::{
-    CircuitState, Degrade, DegradeRule, Flow, FlowRule, KindSpec, LoadReport, OnInvalid, RuleError,
+    Degrade, DegradeRule, Flow, FlowRule, KindSpec, LoadOptions, LoadReport, OnInvalid, RuleError,
     RuleInfo, RuleKind, RuleSet, RuleTable, Settings,
 };
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, SlotKinds};
@@ -104,6 +104,8 @@ pub struct EngineStats {
     /// How often the sampler of the machine has panicked, or no thread was to
     /// be had for it.
     pub sampler_faults: u64,
+    /// Panics of those who are told of breakers' changes.
+    pub breaker_observer_panics: u64,
     /// Number of the rules in force; grows with each load.
     pub generation: u64,
 }
@@ -178,7 +180,8 @@ impl Engine {
         self.load_json_with(kind, text, OnInvalid::Refuse)
     }
 
-    /// The same, with a choice of what happens to faulty rules.
+    /// The same, with a choice of what happens to faulty rules, and of the
+    /// dialect.
     ///
     /// # Errors
     ///
@@ -188,9 +191,9 @@ impl Engine {
         &self,
         kind: &str,
         text: impl AsRef<[u8]>,
-        on_invalid: OnInvalid,
+        options: impl Into<LoadOptions>,
     ) -> Result<LoadReport, RuleError> {
-        self.replace(|rules, settings| rules.with_list(kind, text, settings, on_invalid))
+        self.replace(|rules, settings| rules.with_list(kind, text, settings, options))
     }
 
     /// Puts a whole document in force: an object with a list for each kind. A
@@ -203,7 +206,8 @@ impl Engine {
         self.load_document_with(text, OnInvalid::Refuse)
     }
 
-    /// The same, with a choice of what happens to faulty rules.
+    /// The same, with a choice of what happens to faulty rules, and of the
+    /// dialect.
     ///
     /// # Errors
     ///
@@ -211,9 +215,9 @@ impl Engine {
     pub fn load_document_with(
         &self,
         text: impl AsRef<[u8]>,
-        on_invalid: OnInvalid,
+        options: impl Into<LoadOptions>,
     ) -> Result<LoadReport, RuleError> {
-        self.replace(|rules, settings| rules.with_document(text, settings, on_invalid))
+        self.replace(|rules, settings| rules.with_document(text, settings, options))
     }
 
     /// Puts rules of kind `K` that were built in code in force.
@@ -315,17 +319,6 @@ impl Engine {
     /// The circuit breakers in force.
     pub fn degrade_rules(&self) -> Arc<RuleTable<Degrade>> {
         self.table::<Degrade>()
-    }
-
-    /// The states of the breakers of `resource`, in the order of the rules.
-    pub fn breakers(&self, resource: &str) -> Vec<CircuitState> {
-        let entries = self.degrade_rules().matching(resource).into_iter();
-        let state = |entry: Arc<flowgate_rules::RuleEntry<Degrade>>| {
-            entry
-                .state_of(resource)
-                .map_or(CircuitState::Closed, |breaker| breaker.state())
-        };
-        entries.map(state).collect()
     }
 
     fn replace(
@@ -432,6 +425,7 @@ impl Engine {
             waits_in_runtime: read(&counters.waits_in_runtime),
             slot_faults: self.shared.faults.count(),
             sampler_faults: self.shared.protection.sampling.faults(),
+            breaker_observer_panics: self.shared.settings.breaker_observers.panics(),
             generation: self.shared.plan.generation(),
         }
     }

@@ -1,5 +1,6 @@
 #![doc = include_str!("guide.md")]
 
+mod breaker;
 mod builder;
 mod call_error;
 mod engine;
@@ -12,6 +13,7 @@ mod request;
 mod resource;
 mod sampler;
 
+pub use breaker::Breaker;
 pub use builder::{BuildError, EngineBuilder};
 pub use call_error::CallError;
 pub use engine::{Engine, EngineStats};
@@ -30,12 +32,14 @@ pub use flowgate_core::{
     Traffic, Verdict, call::Holds, leap_array::Full,
 };
 pub use flowgate_rules::{
-    Authority, AuthorityRule, BreakerStrategy, CircuitState, ControlBehavior, Decide, Decision,
-    Degrade, DegradeRule, Duplicate, Fault, Fields, Flow, FlowRule, Grade, Head, HitCounts,
-    InForce, KindReport, KindSpec, Kinds, LimitApp, ListStrategy, LoadReport, Matching, OnInvalid,
-    Place, RuleEntry, RuleError, RuleInfo, RuleKind, RuleMode, RuleTable, Scope, Settings,
-    Strategy, System, SystemRule, Warning,
-    field::{Choice, FieldKind, FieldSpec, Mode, Spelling},
+    Authority, AuthorityRule, Bbr, BreakerStrategy, BreakerTransition, Cause, CircuitFigures,
+    CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule, Dialect, Duplicate,
+    Fault, Fields, Flow, FlowRule, Forced, Golang, GolangRule, GolangSpec, Grade, Head, HitCounts,
+    InForce, KindReport, KindSpec, Kinds, LimitApp, ListStrategy, LoadOptions, LoadReport,
+    Matching, OnInvalid, Place, Results, RuleEntry, RuleError, RuleInfo, RuleKind, RuleMode,
+    RuleTable, Scope, Settings, Strategy, System, SystemRule, Warning,
+    field::{Choice, FieldKind, FieldSpec, Mode},
+    flow::MemoryLimits,
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use flowgate_core::node::BoxSums;
 use flowgate_core::{Clock, Timestamp};
 use flowgate_rules::system::{Demand, InboundTotals, Machine, System};
-use flowgate_rules::{RuleSet, Settings};
+use flowgate_rules::{Flow, RuleSet, Settings};
 
 use crate::registry::Registry;
 use crate::sampler::{Sampling, SamplingSettings};
@@ -16,11 +16,19 @@ use crate::sampler::{Sampling, SamplingSettings};
 pub(crate) struct Protection {
     machine: Arc<Machine>,
     pub(crate) sampling: Sampling,
+    /// Whether flow rules that follow the memory in use ask the sampler.
+    memory_is_sampled: bool,
 }
 
 impl Protection {
-    pub(crate) fn new(settings: SamplingSettings, machine: &Arc<Machine>, clock: &Clock) -> Self {
+    pub(crate) fn new(
+        settings: SamplingSettings,
+        machine: &Arc<Machine>,
+        clock: &Clock,
+        memory_is_sampled: bool,
+    ) -> Self {
         Protection {
+            memory_is_sampled,
             machine: Arc::clone(machine),
             sampling: Sampling::new(settings, machine, clock),
         }
@@ -34,7 +42,10 @@ impl Protection {
     /// [`settle`](Self::settle) when they are.
     pub(crate) fn prepare(&self, old: &RuleSet, new: &RuleSet, settings: &Settings) -> Demand {
         let old = Demand::of(&old.table::<System>(), settings);
-        let demand = Demand::of(&new.table::<System>(), settings);
+        let mut demand = Demand::of(&new.table::<System>(), settings);
+        let flow = new.table::<Flow>();
+        let follows_memory = flow.acting().any(|entry| entry.rule().memory.is_some());
+        demand.needs_samples |= follows_memory && self.memory_is_sampled;
         if !old.counts_inbound || !demand.counts_inbound {
             // Nobody has counted, or nobody will: the next rule starts from what
             // the resources have counted by then.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use flowgate_core::call::Holds;
 use flowgate_core::publish::Derived;
-use flowgate_core::{Block, Call, Node, NodeSnapshot};
+use flowgate_core::{Block, Call, Node, NodeSnapshot, Outcome};
 use flowgate_slots::{CONTEXT_DEFAULT, NamedCallers, SlotChain};
 
 use crate::call_error::{CallError, outcome_of};
@@ -149,9 +149,40 @@ impl Resource {
     /// [`CallError::Blocked`] if a rule refuses, [`CallError::Failed`] with the
     /// error of `work`.
     pub fn call<T, E>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E>> {
+        self.call_with(work, outcome_of)
+    }
+
+    /// Runs `work` inside an entry, and has `classify` say what its result means
+    /// for the resource: not every `Err` is a failure of it, and not every `Ok`
+    /// a success. What is [`Outcome::Ignored`] no breaker looks at.
+    ///
+    /// ```
+    /// use flowgate::{Engine, Outcome};
+    ///
+    /// enum Refusal { NotFound, Unreachable }
+    /// # let fetch = || Err::<u32, _>(Refusal::NotFound);
+    ///
+    /// let shop = Engine::new().resource("shop");
+    /// let found = shop.call_with(fetch, |result| match result {
+    ///     Ok(_) => Outcome::Success,
+    ///     Err(Refusal::NotFound) => Outcome::Ignored,
+    ///     Err(Refusal::Unreachable) => Outcome::Error,
+    /// });
+    /// assert!(found.is_err());
+    /// assert_eq!(shop.node().total_exception, 0);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Resource::call`].
+    pub fn call_with<T, E>(
+        &self,
+        work: impl FnOnce() -> Result<T, E>,
+        classify: impl FnOnce(&Result<T, E>) -> Outcome,
+    ) -> Result<T, CallError<E>> {
         let entry = self.entry().map_err(CallError::Blocked)?;
         let result = work();
-        entry.exit_with(outcome_of(&result));
+        entry.exit_with(classify(&result));
         result.map_err(CallError::Failed)
     }
 
@@ -178,10 +209,28 @@ impl Resource {
     where
         F: Future<Output = Result<T, E>>,
     {
+        self.call_async_with(work, outcome_of).await
+    }
+
+    /// The async twin of [`Resource::call_with`]. A future dropped before its
+    /// end leaves as cancelled.
+    ///
+    /// # Errors
+    ///
+    /// As [`Resource::call`].
+    #[cfg(feature = "tokio")]
+    pub async fn call_async_with<T, E, F>(
+        &self,
+        work: F,
+        classify: impl FnOnce(&Result<T, E>) -> Outcome,
+    ) -> Result<T, CallError<E>>
+    where
+        F: Future<Output = Result<T, E>>,
+    {
         let entry = self.acquire().await.map_err(CallError::Blocked)?;
         let unfinished = crate::entry::CancelOnDrop::new(entry);
         let result = work.await;
-        unfinished.finish(outcome_of(&result));
+        unfinished.finish(classify(&result));
         result.map_err(CallError::Failed)
     }
 

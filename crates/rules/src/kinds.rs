@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::authority::Authority;
 use crate::degrade::Degrade;
-use crate::document::{Draft, Loading, Value, read_list};
+use crate::document::{Draft, Item, Loading, read_list};
 use crate::flow::Flow;
 use crate::kind::{KindSpec, RuleKind};
 use crate::system::System;
@@ -22,7 +22,7 @@ pub struct Kinds(Arc<[Kind]>);
 pub(crate) struct Kind {
     pub(crate) spec: KindSpec,
     pub(crate) empty: fn() -> Arc<dyn AnyTable>,
-    pub(crate) read: fn(Value<'_>, &mut Loading<'_>) -> Drafts,
+    pub(crate) read: fn(Vec<Item<'_>>, &mut Loading<'_>) -> Drafts,
     pub(crate) replace: Replace,
 }
 
@@ -102,7 +102,7 @@ impl Kind {
         Self {
             spec: KindSpec::of::<K>(),
             empty: || Arc::new(RuleTable::<K>::default()),
-            read: |value, loading| Drafts::of::<K>(read_list::<K>(value, loading)),
+            read: |items, loading| Drafts::of::<K>(read_list::<K>(items, loading)),
             replace: |old, change, drafts, loading| {
                 let (old, (drafts, faulty)) = (table::<K>(old), drafts.into_list::<K>());
                 Arc::new(match change {

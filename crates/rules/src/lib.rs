@@ -5,6 +5,7 @@
 //! document   text → JSON with places → fields → checked rules; faults, report
 //! field      one definition per field: reading, errors, descriptions
 //! kind       RuleKind: what a kind has to say of itself
+//! dialect    Sentinel's spelling and sentinel-golang's
 //! head       what every rule says: id, resource or pattern, mode
 //! decide     Decide: how the rules of a kind decide on a call, one by one
 //! kinds      Kinds: the kinds there are, a service's own among them
@@ -37,33 +38,69 @@
 //! );
 //! ```
 
+#![cfg_attr(loom, allow(dead_code, reason = "the callers are left out"))]
+
+// Under `--cfg loom` only what the models drive is compiled.
+#[cfg(not(loom))]
 pub mod authority;
+#[cfg(not(loom))]
 mod decide;
 pub mod degrade;
+#[cfg(not(loom))]
+mod dialect;
+#[cfg(not(loom))]
 pub mod document;
+#[cfg(not(loom))]
 pub mod field;
+#[cfg(not(loom))]
 pub mod flow;
+#[cfg(not(loom))]
 mod head;
+#[cfg(not(loom))]
 mod hits;
+#[cfg(not(loom))]
 mod kind;
+#[cfg(not(loom))]
 mod kinds;
+#[cfg(not(loom))]
 mod set;
+#[cfg(not(loom))]
 mod settings;
+#[cfg(not(loom))]
 pub mod system;
+#[cfg(not(loom))]
 mod table;
 
+#[cfg(not(loom))]
 pub use authority::{Authority, AuthorityRule, ListStrategy};
+#[cfg(not(loom))]
 pub use decide::{Decide, Decision, InForce};
-pub use degrade::{BreakerState, BreakerStrategy, CircuitState, Degrade, DegradeRule};
+pub use degrade::Degrade;
+pub use degrade::circuit::{Cause, Change, CircuitFigures, CircuitState, Forced, Results};
+#[cfg(not(loom))]
+pub use degrade::{BreakerState, BreakerStrategy, BreakerTransition, DegradeRule, Observers};
+#[cfg(not(loom))]
+pub use dialect::{Dialect, Golang, GolangRule, GolangSpec};
+#[cfg(not(loom))]
 pub use document::{
-    Duplicate, Fault, Fields, KindReport, LoadReport, OnInvalid, Place, Remark, RuleError, Warning,
+    Duplicate, Fault, Fields, KindReport, LoadOptions, LoadReport, OnInvalid, Place, Remark,
+    RuleError, Warning,
 };
+#[cfg(not(loom))]
 pub use flow::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy};
+#[cfg(not(loom))]
 pub use head::{DEFAULT_RESOURCE, Head, Matching, RuleMode};
+#[cfg(not(loom))]
 pub use hits::{HitCounts, Hits};
+#[cfg(not(loom))]
 pub use kind::{KindSpec, RuleKind, Scope};
+#[cfg(not(loom))]
 pub use kinds::Kinds;
+#[cfg(not(loom))]
 pub use set::RuleSet;
-pub use settings::Settings;
-pub use system::{System, SystemRule};
+#[cfg(not(loom))]
+pub use settings::{MemoryUsed, Settings};
+#[cfg(not(loom))]
+pub use system::{Bbr, System, SystemRule};
+#[cfg(not(loom))]
 pub use table::{RuleEntry, RuleInfo, RuleTable};

@@ -6,6 +6,8 @@
 //! divides both a window of the second view and one second, so each event is
 //! written once.
 //!
+//! Rules that count over an interval of their own ask for further [`views`].
+//!
 //! Counters are shared by all threads as long as these hardly meet; where they
 //! do, reports are spread over a ring per processor.
 //!
@@ -16,6 +18,7 @@ mod account;
 mod counters;
 mod figures;
 mod settings;
+pub mod views;
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -32,10 +35,12 @@ use crate::time::Timestamp;
 pub use account::{BoxSums, Throughput};
 pub use figures::{NodeSnapshot, RawFigures};
 pub use settings::NodeSettings;
+pub use views::{Interval, View};
 
 use counters::Counters;
 use figures::{Figures, least};
 use settings::{MINUTE_SECONDS, SECOND_NS};
+use views::Views;
 
 /// The statistics of one resource, origin or context.
 #[derive(Debug)]
@@ -43,6 +48,7 @@ pub struct Node {
     settings: Arc<NodeSettings>,
     counters: Counters,
     borrowed: Borrowed,
+    views: Views,
     in_flight: CachePadded<AtomicU64>,
     /// The direction of the first call; see [`Node::twin_for`].
     direction: AtomicU8,
@@ -59,6 +65,7 @@ impl Node {
         Node {
             counters: Counters::new(settings),
             borrowed: Borrowed::new(settings.second.windows()),
+            views: Views::default(),
             in_flight: CachePadded::new(AtomicU64::new(0)),
             settings: Arc::clone(settings),
             direction: AtomicU8::new(UNDECIDED),
@@ -224,7 +231,8 @@ impl Node {
     pub fn give_back(&self, hold: Hold) {
         match hold {
             Hold::Nothing => {}
-            Hold::Passed(taken) => self.ring().give_back(taken),
+            Hold::Passed(taken) if taken.ring() == 0 => self.ring().give_back(taken),
+            Hold::Passed(taken) => self.give_back_in_view(taken),
             Hold::Loaned(loan) => {
                 if let Some((number, amount)) = loan.count() {
                     let counted = self.ring().existing(number);

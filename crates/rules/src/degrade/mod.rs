@@ -1,13 +1,48 @@
 //! Circuit breakers: when a resource is slow or failing, calls are refused
 //! for a while instead of made worse.
+//!
+//! ```text
+//! rule       what a breaker says
+//! strategy   what it looks at
+//! read       how that is written in JSON
+//! golang     and how sentinel-golang writes it
+//! normal     what it means, unused fields put aside
+//! check      what makes it valid
+//! circuit    the states and the ways between them, without rules and calls
+//! state      what the rule means to its circuit, and which results are bad
+//! decide     how it decides on a call, and hears how that went
+//! observers  who is told when a breaker changes its state
+//! ```
 
+// The models of the circuit are compiled without the rest.
+#[cfg(not(loom))]
+mod check;
+pub mod circuit;
+#[cfg(not(loom))]
 mod decide;
+#[cfg(not(loom))]
+mod golang;
+#[cfg(not(loom))]
+mod normal;
+#[cfg(not(loom))]
+mod observers;
+#[cfg(not(loom))]
 mod read;
+#[cfg(not(loom))]
 mod rule;
+#[cfg(not(loom))]
 mod state;
+#[cfg(not(loom))]
+mod strategy;
 
-pub use rule::{BreakerStrategy, DegradeRule};
-pub use state::{Admitted, BreakerState, CircuitState};
+#[cfg(not(loom))]
+pub use observers::{BreakerTransition, Observers};
+#[cfg(not(loom))]
+pub use rule::DegradeRule;
+#[cfg(not(loom))]
+pub use state::BreakerState;
+#[cfg(not(loom))]
+pub use strategy::BreakerStrategy;
 
 /// The kind `degrade`, Sentinel's word for circuit breakers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

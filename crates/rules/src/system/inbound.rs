@@ -294,28 +294,33 @@ impl Held {
     /// As the data of a ticket.
     #[inline]
     pub fn to_words(self) -> [u64; 3] {
-        let [number, amount] = self.taken.to_words();
-        let in_flight = self.in_flight.min(IN_FLIGHT_MAX) << IN_FLIGHT_SHIFT;
+        let [number, taken] = self.taken.to_words();
         let settled = u64::from(self.is_settled) << SETTLED_SHIFT;
-        [number, amount | settled | in_flight, self.passes]
+        let in_flight = self.in_flight.min(u64::MAX >> IN_FLIGHT_SHIFT) << IN_FLIGHT_SHIFT;
+        [
+            number,
+            taken | settled,
+            self.passes.min(PASSES_MAX) | in_flight,
+        ]
     }
 
     /// From the data of a ticket.
     #[inline]
-    pub fn from_words([number, packed, passes]: [u64; 3]) -> Self {
+    pub fn from_words([number, taken, counts]: [u64; 3]) -> Self {
         Held {
-            taken: Taken::from_words([number, packed & u64::from(u32::MAX)]),
-            passes,
-            in_flight: packed >> IN_FLIGHT_SHIFT,
-            is_settled: packed >> SETTLED_SHIFT & 1 == 1,
+            taken: Taken::from_words([number, taken]),
+            passes: counts & PASSES_MAX,
+            in_flight: counts >> IN_FLIGHT_SHIFT,
+            is_settled: taken >> SETTLED_SHIFT == 1,
         }
     }
 }
 
-/// Below it is the amount.
-const SETTLED_SHIFT: u32 = 32;
-const IN_FLIGHT_SHIFT: u32 = 33;
-const IN_FLIGHT_MAX: u64 = u64::MAX >> IN_FLIGHT_SHIFT;
+/// Below it is what was taken.
+const SETTLED_SHIFT: u32 = 48;
+/// Below it are the passes, of which a window holds 2³⁴ at most.
+const IN_FLIGHT_SHIFT: u32 = 40;
+const PASSES_MAX: u64 = (1 << IN_FLIGHT_SHIFT) - 1;
 
 impl fmt::Debug for Inbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

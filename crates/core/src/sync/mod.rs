@@ -1,13 +1,20 @@
 //! One door to atomics: `std` in real builds, `loom` under `--cfg loom`, so
 //! that the models in `tests/loom.rs` run the very code that ships.
+//!
+//! Open to Flowgate's other crates, whose lock-free parts have models too; no
+//! part of what users are promised.
+
+mod cell;
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::Ordering;
+pub use loom::sync::atomic::{Ordering, fence};
 #[cfg(loom)]
-pub(crate) use modelled::AtomicU64;
+pub use modelled::AtomicU64;
 
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
+pub use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+pub use cell::Cell;
 
 /// Loom's atomic, made to explore what it would leave out.
 ///
@@ -20,42 +27,44 @@ pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 /// is relaxed and nobody uses its value: it adds no ordering to the code under
 /// test, and loads may still give old values.
 #[cfg(loom)]
+#[allow(missing_docs, reason = "the words of the standard library")]
 mod modelled {
     use loom::sync::atomic::AtomicU64 as Atomic;
     use loom::sync::atomic::Ordering::{self, Relaxed};
 
+    /// An atomic word.
     #[derive(Debug, Default)]
-    pub(crate) struct AtomicU64 {
+    pub struct AtomicU64 {
         value: Atomic,
         announced: Atomic,
     }
 
     impl AtomicU64 {
-        pub(crate) fn new(value: u64) -> Self {
+        pub fn new(value: u64) -> Self {
             AtomicU64 {
                 value: Atomic::new(value),
                 announced: Atomic::new(0),
             }
         }
 
-        pub(crate) fn load(&self, order: Ordering) -> u64 {
+        pub fn load(&self, order: Ordering) -> u64 {
             self.announced.fetch_add(1, Relaxed);
             self.value.load(order)
         }
 
-        pub(crate) fn store(&self, value: u64, order: Ordering) {
+        pub fn store(&self, value: u64, order: Ordering) {
             self.value.store(value, order);
         }
 
-        pub(crate) fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
+        pub fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
             self.value.fetch_add(value, order)
         }
 
-        pub(crate) fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
+        pub fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
             self.value.fetch_max(value, order)
         }
 
-        pub(crate) fn compare_exchange(
+        pub fn compare_exchange(
             &self,
             from: u64,
             to: u64,
@@ -65,7 +74,7 @@ mod modelled {
             self.value.compare_exchange(from, to, success, failure)
         }
 
-        pub(crate) fn compare_exchange_weak(
+        pub fn compare_exchange_weak(
             &self,
             from: u64,
             to: u64,
@@ -75,7 +84,7 @@ mod modelled {
             self.value.compare_exchange_weak(from, to, success, failure)
         }
 
-        pub(crate) fn fetch_update(
+        pub fn fetch_update(
             &self,
             success: Ordering,
             failure: Ordering,
