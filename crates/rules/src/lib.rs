@@ -66,7 +66,6 @@ mod kinds;
 mod set;
 #[cfg(not(loom))]
 mod settings;
-#[cfg(not(loom))]
 pub mod system;
 #[cfg(not(loom))]
 mod table;

@@ -7,20 +7,33 @@
 //! decide    whether a call passes, in Sentinel's order of checks
 //! state     the limits of one rule, and what all of them ask for together
 //! inbound   the budget: passes per second and calls in flight of all inbound calls, exact
+//! older     calls that ran before there was a budget
 //! machine   load, processors, memory, as the sampler last saw them
 //! ```
 
+#[cfg(not(loom))]
 mod decide;
+#[cfg(not(loom))]
 mod golang;
+#[cfg(not(loom))]
 pub mod inbound;
+#[cfg(not(loom))]
 pub mod machine;
+pub mod older;
+#[cfg(not(loom))]
 mod read;
+#[cfg(not(loom))]
 mod rule;
+#[cfg(not(loom))]
 mod state;
 
+#[cfg(not(loom))]
 pub use inbound::{Held, Inbound, NoRoom};
+#[cfg(not(loom))]
 pub use machine::{InboundTotals, Limits, Machine, Sample};
+#[cfg(not(loom))]
 pub use rule::{Bbr, SystemRule};
+#[cfg(not(loom))]
 pub use state::{Demand, SystemState};
 
 /// The kind `system`.
