@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flowgate_core::publish::Published;
-use flowgate_core::{Clock, GeometryError, NodeSettings, Timestamp};
+use flowgate_core::{Clock, GeometryError, NodeSettings};
 use flowgate_rules::system::Machine;
-use flowgate_rules::{BreakerTransition, Decide, MemoryUsed, Observers, RuleSet, Settings};
+use flowgate_rules::{BreakerTransition, Decide, Observers, RuleSet, Settings};
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, Position, Slot, SlotError, SlotKinds};
 
 use crate::engine::{Counters, Engine, Limits, Shared};
@@ -27,7 +27,6 @@ pub struct EngineBuilder {
     borrow_wait_max: Duration,
     rt_max: Duration,
     cold_factor: u32,
-    memory_used: MemoryUsed,
     breaker_observers: Observers,
     jitter_seed: Option<u64>,
     limits: Limits,
@@ -70,7 +69,6 @@ impl Default for EngineBuilder {
             borrow_wait_max: Duration::from_millis(500),
             rt_max: Duration::from_millis(5_000),
             cold_factor: 3,
-            memory_used: MemoryUsed::default(),
             breaker_observers: Observers::default(),
             jitter_seed: None,
             limits: Limits {
@@ -208,18 +206,6 @@ impl EngineBuilder {
         self
     }
 
-    /// Where flow rules that follow the memory in use learn of it, in bytes;
-    /// `None` while it is not known, and then the limit for low use holds.
-    /// Asked on the way of calls: it must answer from what it has at hand.
-    /// Default: what the sampler has seen.
-    pub fn memory_used(
-        mut self,
-        read: impl Fn(Timestamp) -> Option<u64> + Send + Sync + 'static,
-    ) -> Self {
-        self.memory_used = MemoryUsed::new(read);
-        self
-    }
-
     /// Called when a custom slot fails or panics, on the thread of the call.
     pub fn on_slot_fault(
         mut self,
@@ -297,21 +283,12 @@ impl EngineBuilder {
         }
         let nodes = Arc::new(nodes);
         let machine = Arc::new(Machine::new(Arc::clone(&nodes)));
-        let memory_is_sampled = !self.memory_used.has_source();
-        let memory_used = match memory_is_sampled {
-            true => {
-                let machine = Arc::clone(&machine);
-                MemoryUsed::new(move |now| machine.memory_used_bytes(now))
-            }
-            false => self.memory_used,
-        };
         let settings = Settings {
             cold_factor: self.cold_factor,
             interval_ms,
-            machine: Arc::clone(&machine),
-            memory_used,
             breaker_observers: self.breaker_observers,
             jitter_seed: self.jitter_seed,
+            machine: Arc::clone(&machine),
         };
         let clock = self.clock.unwrap_or_default();
         let custom: Arc<[CustomSlot]> = self.custom.into();
@@ -327,7 +304,7 @@ impl EngineBuilder {
             registry: Arc::new(NoResources),
         };
         let shared = Arc::new(Shared {
-            protection: Protection::new(self.sampling, &machine, &clock, memory_is_sampled),
+            protection: Protection::new(self.sampling, &machine, &clock),
             clock: clock.clone(),
             nodes,
             plan: Published::new(plan),

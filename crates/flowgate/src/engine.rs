@@ -101,11 +101,11 @@ pub struct EngineStats {
     pub waits_in_runtime: u64,
     /// Faults of custom slots.
     pub slot_faults: u64,
+    /// Panics of those who are told of breakers' changes.
+    pub breaker_observer_panics: u64,
     /// How often the sampler of the machine has panicked, or no thread was to
     /// be had for it.
     pub sampler_faults: u64,
-    /// Panics of those who are told of breakers' changes.
-    pub breaker_observer_panics: u64,
     /// Number of the rules in force; grows with each load.
     pub generation: u64,
 }
@@ -424,8 +424,8 @@ impl Engine {
             overflowed_contexts: read(&counters.overflowed_contexts),
             waits_in_runtime: read(&counters.waits_in_runtime),
             slot_faults: self.shared.faults.count(),
-            sampler_faults: self.shared.protection.sampling.faults(),
             breaker_observer_panics: self.shared.settings.breaker_observers.panics(),
+            sampler_faults: self.shared.protection.sampling.faults(),
             generation: self.shared.plan.generation(),
         }
     }

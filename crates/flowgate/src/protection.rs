@@ -16,19 +16,11 @@ use crate::sampler::{Sampling, SamplingSettings};
 pub(crate) struct Protection {
     machine: Arc<Machine>,
     pub(crate) sampling: Sampling,
-    /// Whether flow rules that follow the memory in use ask the sampler.
-    memory_is_sampled: bool,
 }
 
 impl Protection {
-    pub(crate) fn new(
-        settings: SamplingSettings,
-        machine: &Arc<Machine>,
-        clock: &Clock,
-        memory_is_sampled: bool,
-    ) -> Self {
+    pub(crate) fn new(settings: SamplingSettings, machine: &Arc<Machine>, clock: &Clock) -> Self {
         Protection {
-            memory_is_sampled,
             machine: Arc::clone(machine),
             sampling: Sampling::new(settings, machine, clock),
         }
@@ -44,8 +36,7 @@ impl Protection {
         let old = Demand::of(&old.table::<System>(), settings);
         let mut demand = Demand::of(&new.table::<System>(), settings);
         let flow = new.table::<Flow>();
-        let follows_memory = flow.acting().any(|entry| entry.rule().memory.is_some());
-        demand.needs_samples |= follows_memory && self.memory_is_sampled;
+        demand.needs_memory = flow.acting().any(|entry| entry.rule().needs_memory());
         if !old.counts_inbound || !demand.counts_inbound {
             // Nobody has counted, or nobody will: the next rule starts from what
             // the resources have counted by then.
@@ -59,8 +50,8 @@ impl Protection {
     pub(crate) fn settle(&self, demand: &Demand) {
         self.machine.set_least(demand.least);
         // Where there is nothing to read nobody has to try.
-        self.sampling
-            .want(demand.needs_samples && self.machine.has_load_and_cpu());
+        let load_and_cpu = demand.needs_samples && self.machine.has_load_and_cpu();
+        self.sampling.want(load_and_cpu || demand.needs_memory);
     }
 }
 

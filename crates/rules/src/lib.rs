@@ -98,7 +98,7 @@ pub use kinds::Kinds;
 #[cfg(not(loom))]
 pub use set::RuleSet;
 #[cfg(not(loom))]
-pub use settings::{MemoryUsed, Settings};
+pub use settings::Settings;
 #[cfg(not(loom))]
 pub use system::{Bbr, System, SystemRule};
 #[cfg(not(loom))]

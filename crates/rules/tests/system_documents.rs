@@ -151,6 +151,7 @@ fn rules_in_force_ask_for_the_least_of_their_limits() {
     };
     let nothing = Demand {
         counts_inbound: false,
+        needs_memory: false,
         needs_samples: false,
         least: Limits::NONE,
     };

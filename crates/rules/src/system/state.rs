@@ -26,8 +26,10 @@ pub struct SystemState {
 pub struct Demand {
     /// Whether there is a rule that counts inbound calls.
     pub counts_inbound: bool,
-    /// Whether a rule looks at figures of the machine.
+    /// Whether a rule looks at the load or the processors.
     pub needs_samples: bool,
+    /// Whether a rule of another kind looks at the memory.
+    pub needs_memory: bool,
     /// The least limits of enforced rules.
     pub least: Limits,
 }
@@ -74,6 +76,7 @@ impl Demand {
         let nothing = Demand {
             counts_inbound: false,
             needs_samples: false,
+            needs_memory: false,
             least: Limits::NONE,
         };
         table.acting().fold(nothing, |demand, entry| {
@@ -84,6 +87,7 @@ impl Demand {
                 counts_inbound: demand.counts_inbound || !rule.is_all_off(),
                 needs_samples: demand.needs_samples || rule.needs_samples(),
                 least: own.map_or(demand.least, |own| demand.least.min(own)),
+                ..demand
             }
         })
     }
