@@ -8,6 +8,7 @@ mod entry;
 mod global;
 mod pending;
 mod protection;
+mod queued;
 mod registry;
 mod request;
 mod resource;
@@ -28,16 +29,16 @@ pub use sampler::{HostSampler, Sample, SystemSampler};
 
 pub use flowgate_core::{
     Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, Measure,
-    NodeSnapshot, Nodes, Outcome, RuleId, SlidingWindowLimiter, Ticket, TimeSource, Timestamp,
-    Traffic, Verdict, call::Holds, leap_array::Full,
+    NodeSnapshot, Nodes, Outcome, Queue, RuleId, SlidingWindowLimiter, Ticket, TimeSource,
+    Timestamp, Traffic, Verdict, call::Holds, leap_array::Full,
 };
 pub use flowgate_rules::{
     Authority, AuthorityRule, Bbr, BreakerStrategy, BreakerTransition, Cause, CircuitFigures,
     CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule, Dialect, Duplicate,
     Fault, Fields, Flow, FlowRule, Forced, Golang, GolangRule, GolangSpec, Grade, Head, HitCounts,
-    InForce, KindReport, KindSpec, Kinds, LimitApp, ListStrategy, LoadOptions, LoadReport,
-    Matching, OnInvalid, Place, Results, RuleEntry, RuleError, RuleInfo, RuleKind, RuleMode,
-    RuleTable, Scope, Settings, Strategy, System, SystemRule, Warning,
+    InForce, Isolation, IsolationRule, KindReport, KindSpec, Kinds, LimitApp, ListStrategy,
+    LoadOptions, LoadReport, Matching, OnInvalid, Place, Results, RuleEntry, RuleError, RuleInfo,
+    RuleKind, RuleMode, RuleTable, Scope, Settings, Strategy, System, SystemRule, Warning,
     field::{Choice, FieldKind, FieldSpec, Mode},
     flow::MemoryLimits,
 };

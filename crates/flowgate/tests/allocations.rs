@@ -118,6 +118,15 @@ fn an_entry_allocates_nothing_under_any_rule() {
                 "memHighWaterMarkBytes": 2}]}"#,
         ),
         (
+            "permits",
+            r#"{"isolation": [{"resource": "orders", "count": 3, "maxQueueingTimeMs": 500},
+                              {"resource": "orders", "count": 5}]}"#,
+        ),
+        (
+            "permits that are not there",
+            r#"{"isolation": [{"resource": "orders", "count": 0, "maxQueueingTimeMs": 500}]}"#,
+        ),
+        (
             "breaker",
             r#"{"degrade": [{"resource": "orders", "grade": 2, "count": 5, "timeWindow": 1}]}"#,
         ),

@@ -9,6 +9,7 @@ use crate::authority::Authority;
 use crate::degrade::Degrade;
 use crate::document::{Draft, Item, Loading, read_list};
 use crate::flow::Flow;
+use crate::isolation::Isolation;
 use crate::kind::{KindSpec, RuleKind};
 use crate::system::System;
 use crate::table::{AnyTable, RuleTable};
@@ -57,6 +58,7 @@ impl Kinds {
             Kind::of::<Authority>(),
             Kind::of::<System>(),
             Kind::of::<Flow>(),
+            Kind::of::<Isolation>(),
             Kind::of::<Degrade>(),
         ]))
     }

@@ -15,6 +15,7 @@
 //! authority  who may call
 //! system     all inbound calls together, and the machine
 //! flow       flow rules
+//! isolation  limits on what runs at once
 //! degrade    circuit breakers
 //! ```
 //!
@@ -59,6 +60,8 @@ mod head;
 #[cfg(not(loom))]
 mod hits;
 #[cfg(not(loom))]
+pub mod isolation;
+#[cfg(not(loom))]
 mod kind;
 #[cfg(not(loom))]
 mod kinds;
@@ -91,6 +94,8 @@ pub use flow::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Stra
 pub use head::{DEFAULT_RESOURCE, Head, Matching, RuleMode};
 #[cfg(not(loom))]
 pub use hits::{HitCounts, Hits};
+#[cfg(not(loom))]
+pub use isolation::{Isolation, IsolationRule};
 #[cfg(not(loom))]
 pub use kind::{KindSpec, RuleKind, Scope};
 #[cfg(not(loom))]
