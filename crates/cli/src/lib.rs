@@ -3,6 +3,8 @@
 //!
 //! ```text
 //! check       a rule file, its faults shown in their lines
+//! convert     a rule file in the other dialect
+//! schema      the JSON Schema of rule files
 //! replay      an access log against rules, on a manual clock
 //! access_log  Common and Combined Log Format
 //! rule_file   reading rules, by document or by list
@@ -11,10 +13,12 @@
 
 pub mod access_log;
 mod check;
+mod convert;
 mod failure;
 mod input;
 mod replay;
 mod rule_file;
+mod schema;
 mod snippet;
 
 use std::process::ExitCode;
@@ -34,6 +38,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Check(check::Args),
+    Convert(convert::Args),
+    Schema(schema::Args),
     Replay(replay::Args),
 }
 
@@ -51,6 +57,8 @@ enum Verdict {
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Check(args) => check::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Schema(args) => schema::run(&args),
         Command::Replay(args) => replay::run(&args),
     };
     match result {

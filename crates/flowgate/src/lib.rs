@@ -33,7 +33,8 @@ pub use flowgate_rules::{
     Decide, Decision, Degrade, DegradeRule, Dialect, Duplicate, Fault, Fields, Flow, FlowRule,
     Forced, Golang, GolangRule, GolangSpec, Grade, Head, HitCounts, InForce, KindReport, KindSpec,
     Kinds, LimitApp, LoadOptions, LoadReport, Matching, OnInvalid, Place, Results, RuleEntry,
-    RuleError, RuleInfo, RuleKind, RuleMode, RuleTable, Scope, Settings, Strategy, Warning,
+    RuleError, RuleInfo, RuleKind, RuleMode, RuleSet, RuleTable, Scope, Settings, Strategy,
+    Warning, Written,
     field::{Choice, FieldKind, FieldSpec, Mode},
     flow::MemoryLimits,
 };

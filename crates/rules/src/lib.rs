@@ -11,6 +11,8 @@
 //! kinds      Kinds: the kinds there are, a service's own among them
 //! table      RuleTable: the rules of one kind in force, and what lives on
 //! hits       what a rule has done, in numbers
+//! schema     JSON Schema of documents
+//! write      rules as text, in either dialect
 //! set        RuleSet: one table per kind, loaded as a whole or not at all
 //! flow       flow rules
 //! degrade    circuit breakers
@@ -59,11 +61,15 @@ mod kind;
 #[cfg(not(loom))]
 mod kinds;
 #[cfg(not(loom))]
+mod schema;
+#[cfg(not(loom))]
 mod set;
 #[cfg(not(loom))]
 mod settings;
 #[cfg(not(loom))]
 mod table;
+#[cfg(not(loom))]
+mod write;
 
 #[cfg(not(loom))]
 pub use decide::{Decide, Decision, InForce};
@@ -94,3 +100,5 @@ pub use set::RuleSet;
 pub use settings::{MemoryUsed, Settings};
 #[cfg(not(loom))]
 pub use table::{RuleEntry, RuleInfo, RuleTable};
+#[cfg(not(loom))]
+pub use write::Written;
