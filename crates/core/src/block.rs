@@ -113,6 +113,14 @@ pub enum Measure {
     WaitMs,
     /// The threshold of a circuit breaker, which is open.
     Breaker,
+    /// A mean response time in milliseconds.
+    ResponseTimeMs,
+    /// The load of the machine: runnable processes.
+    Load,
+    /// How busy processors are, from 0 to 1.
+    Cpu,
+    /// Nothing: who calls is not let in.
+    Origin,
     /// What a slot of the service's own makes of it.
     Other,
 }
@@ -221,6 +229,16 @@ impl fmt::Display for Block {
             }
             Measure::WaitMs => f.write_str("its line is closed")?,
             Measure::Breaker => f.write_str("its circuit is open")?,
+            Measure::ResponseTimeMs => {
+                write!(f, "calls take {observed} ms on average, at most {limit} ms")?;
+            }
+            Measure::Load => write!(f, "the machine has load {observed}, at most {limit}")?,
+            Measure::Cpu => {
+                let percent = |share: f64| (share * 1e3).round() / 10.0;
+                let (limit, observed) = (percent(limit), percent(observed));
+                write!(f, "processors are {observed} % busy, at most {limit} %")?;
+            }
+            Measure::Origin => f.write_str("its caller is not let in")?,
             Measure::Other => write!(f, "{observed} of {limit}")?,
         }
         match retry_after {
@@ -287,6 +305,22 @@ mod tests {
         assert_eq!(
             block(Measure::Breaker, 0.5, 0.5),
             said("its circuit is open")
+        );
+        assert_eq!(
+            block(Measure::ResponseTimeMs, 50.0, 80.25),
+            said("calls take 80.25 ms on average, at most 50 ms")
+        );
+        assert_eq!(
+            block(Measure::Load, 4.0, 6.5),
+            said("the machine has load 6.5, at most 4")
+        );
+        assert_eq!(
+            block(Measure::Cpu, 0.8, 0.93156),
+            said("processors are 93.2 % busy, at most 80 %")
+        );
+        assert_eq!(
+            block(Measure::Origin, 0.0, 0.0),
+            said("its caller is not let in")
         );
         assert_eq!(block(Measure::Other, 2.0, 7.0), said("7 of 2"));
     }

@@ -14,9 +14,11 @@ use flowgate_rules::{
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, SlotKinds};
 
 use crate::builder::EngineBuilder;
+use crate::protection::Protection;
 use crate::registry::Registry;
 use crate::request::Request;
 use crate::resource::Resource;
+use crate::sampler::Sample;
 
 /// What one or many services are guarded by: a clock, the resources and their
 /// statistics, and the rules in force.
@@ -53,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) custom: Arc<[CustomSlot]>,
     pub(crate) kinds: Arc<SlotKinds>,
     pub(crate) settings: Settings,
+    pub(crate) protection: Protection,
     /// Held while a document is put in force: loaders take turns.
     pub(crate) loading: Mutex<()>,
 }
@@ -100,6 +103,9 @@ pub struct EngineStats {
     pub slot_faults: u64,
     /// Panics of those who are told of breakers' changes.
     pub breaker_observer_panics: u64,
+    /// How often the sampler of the machine has panicked, or no thread was to
+    /// be had for it.
+    pub sampler_faults: u64,
     /// Number of the rules in force; grows with each load.
     pub generation: u64,
 }
@@ -321,10 +327,17 @@ impl Engine {
     ) -> Result<LoadReport, RuleError> {
         let _turn = self.shared.take_turn();
         let (_, plan) = self.shared.plan.load();
-        let (rules, report) = change(&plan.rules, &self.shared.settings)?;
+        let Shared {
+            settings,
+            protection,
+            ..
+        } = &*self.shared;
+        let (rules, report) = change(&plan.rules, settings)?;
+        let demand = protection.prepare(&plan.rules, &rules, settings);
         self.shared
             .plan
             .publish(self.shared.plan_of(rules, &self.registry));
+        protection.settle(&demand);
         Ok(report)
     }
 
@@ -377,6 +390,19 @@ impl Engine {
         total.snapshot(&self.shared.nodes)
     }
 
+    /// The machine as it was sampled last; what is not known, or was seen too
+    /// long ago, is `None`. The engine samples only while a rule in force looks
+    /// at the machine.
+    pub fn machine(&self) -> Sample {
+        self.shared.protection.machine().sample(self.clock().now())
+    }
+
+    /// Samples the machine now, on this thread. On a manual clock this is the
+    /// only way: nobody else knows when time has gone by.
+    pub fn sample_now(&self) -> Sample {
+        self.shared.protection.sampling.sample_now()
+    }
+
     /// The names of all resources with statistics of their own, sorted.
     pub fn resources(&self) -> Vec<String> {
         let mut names = Vec::new();
@@ -399,6 +425,7 @@ impl Engine {
             waits_in_runtime: read(&counters.waits_in_runtime),
             slot_faults: self.shared.faults.count(),
             breaker_observer_panics: self.shared.settings.breaker_observers.panics(),
+            sampler_faults: self.shared.protection.sampling.faults(),
             generation: self.shared.plan.generation(),
         }
     }

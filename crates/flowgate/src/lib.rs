@@ -7,9 +7,11 @@ mod engine;
 mod entry;
 mod global;
 mod pending;
+mod protection;
 mod registry;
 mod request;
 mod resource;
+mod sampler;
 
 pub use breaker::Breaker;
 pub use builder::{BuildError, EngineBuilder};
@@ -22,6 +24,7 @@ pub use global::{AlreadyInUse, CallSite, engine, entry, init, try_entry};
 pub use pending::Pending;
 pub use request::Request;
 pub use resource::Resource;
+pub use sampler::{HostSampler, Sample, SystemSampler};
 
 pub use flowgate_core::{
     Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, Measure,
@@ -29,12 +32,12 @@ pub use flowgate_core::{
     Traffic, Verdict, call::Holds, leap_array::Full,
 };
 pub use flowgate_rules::{
-    BreakerStrategy, BreakerTransition, Cause, CircuitFigures, CircuitState, ControlBehavior,
-    Decide, Decision, Degrade, DegradeRule, Dialect, Duplicate, Fault, Fields, Flow, FlowRule,
-    Forced, Golang, GolangRule, GolangSpec, Grade, Head, HitCounts, InForce, KindReport, KindSpec,
-    Kinds, LimitApp, LoadOptions, LoadReport, Matching, OnInvalid, Place, Results, RuleEntry,
-    RuleError, RuleInfo, RuleKind, RuleMode, RuleSet, RuleTable, Scope, Settings, Strategy,
-    Warning, Written,
+    Authority, AuthorityRule, BreakerStrategy, BreakerTransition, Cause, CircuitFigures,
+    CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule, Dialect, Duplicate,
+    Fault, Fields, Flow, FlowRule, Forced, Golang, GolangRule, GolangSpec, Grade, Head, HitCounts,
+    InForce, KindReport, KindSpec, Kinds, LimitApp, ListStrategy, LoadOptions, LoadReport,
+    Matching, OnInvalid, Place, Results, RuleEntry, RuleError, RuleInfo, RuleKind, RuleMode,
+    RuleSet, RuleTable, Scope, Settings, Strategy, System, SystemRule, Warning, Written,
     field::{Choice, FieldKind, FieldSpec, Mode},
     flow::MemoryLimits,
 };

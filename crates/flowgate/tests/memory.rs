@@ -2,25 +2,41 @@
 
 mod common;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use common::{at, built, ms, passed, refusal, release_ms};
-use flowgate::{Engine, ManualClock, Measure};
+use flowgate::{Engine, ManualClock, Measure, Sample, SystemSampler};
 
 /// Bytes in use, as told to an engine; 0: not known.
+#[derive(Default)]
+struct Memory {
+    bytes: Gauge,
+    engine: OnceLock<Engine>,
+}
+
 #[derive(Clone, Default)]
-struct Memory(Arc<AtomicU64>);
+struct Gauge(Arc<AtomicU64>);
+
+impl SystemSampler for Gauge {
+    fn sample(&mut self) -> Sample {
+        let bytes = self.0.load(Ordering::Relaxed);
+        Sample {
+            memory_used_bytes: Some(bytes).filter(|bytes| *bytes > 0),
+            ..Sample::default()
+        }
+    }
+}
 
 impl Memory {
     fn is(&self, bytes: u64) {
-        self.0.store(bytes, Ordering::Relaxed);
+        self.bytes.0.store(bytes, Ordering::Relaxed);
+        self.engine.get().expect("there is an engine").sample_now();
     }
 
     fn engine(&self, rules: &str) -> (Engine, ManualClock) {
-        let source = self.clone();
-        let read = move |_| Some(source.0.load(Ordering::Relaxed)).filter(|bytes| *bytes > 0);
-        let (engine, time) = built(Engine::builder().memory_used(read));
+        let (engine, time) = built(Engine::builder().sampler(self.bytes.clone()));
+        self.engine.get_or_init(|| engine.clone());
         engine.load_json("flow", rules).expect("the rules are fine");
         (engine, time)
     }

@@ -23,6 +23,9 @@ pub trait Decide: RuleKind {
     /// Whether its rules want to hear how calls end.
     const HEARS_EXITS: bool;
 
+    /// Whether its rules want to hear that a call was admitted.
+    const HEARS_PASSES: bool = false;
+
     /// Whether the rule is for this call at all. Asked before
     /// [`decide`](Self::decide), and again when the call is counted as one that
     /// the rule let pass.
@@ -41,6 +44,14 @@ pub trait Decide: RuleKind {
     /// and only reads what it shares with others.
     fn observe(rule: &InForce<Self>, call: &mut Call<'_>) -> Decision {
         Self::decide(rule, call)
+    }
+
+    /// The call that left this ticket was admitted: its nodes count it from now
+    /// on. What the ticket says may be changed. Asked only if
+    /// [`HEARS_PASSES`](Self::HEARS_PASSES), and only of enforced rules: an
+    /// observed one learns it from [`observe`](Self::observe).
+    fn passed(rule: &InForce<Self>, ticket: &mut [u64; 3]) {
+        let _ = (rule, ticket);
     }
 
     /// Gives back what a ticket stands for: a later rule or slot refused, or

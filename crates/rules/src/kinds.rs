@@ -5,10 +5,12 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::authority::Authority;
 use crate::degrade::Degrade;
 use crate::document::{Draft, Item, Loading, read_list};
 use crate::flow::Flow;
 use crate::kind::{KindSpec, RuleKind};
+use crate::system::System;
 use crate::table::{AnyTable, RuleTable};
 
 /// A list of kinds, in the order of their slots.
@@ -51,7 +53,12 @@ impl Kinds {
     /// The kinds that come with Flowgate.
     #[must_use]
     pub fn standard() -> Self {
-        Self(Arc::from([Kind::of::<Flow>(), Kind::of::<Degrade>()]))
+        Self(Arc::from([
+            Kind::of::<Authority>(),
+            Kind::of::<System>(),
+            Kind::of::<Flow>(),
+            Kind::of::<Degrade>(),
+        ]))
     }
 
     /// These kinds and `K`; a kind of the same name is replaced.

@@ -14,6 +14,8 @@
 //! schema     JSON Schema of documents
 //! write      rules as text, in either dialect
 //! set        RuleSet: one table per kind, loaded as a whole or not at all
+//! authority  who may call
+//! system     all inbound calls together, and the machine
 //! flow       flow rules
 //! degrade    circuit breakers
 //! ```
@@ -42,6 +44,8 @@
 
 // Under `--cfg loom` only what the models drive is compiled.
 #[cfg(not(loom))]
+pub mod authority;
+#[cfg(not(loom))]
 mod decide;
 pub mod degrade;
 #[cfg(not(loom))]
@@ -67,10 +71,14 @@ mod set;
 #[cfg(not(loom))]
 mod settings;
 #[cfg(not(loom))]
+pub mod system;
+#[cfg(not(loom))]
 mod table;
 #[cfg(not(loom))]
 mod write;
 
+#[cfg(not(loom))]
+pub use authority::{Authority, AuthorityRule, ListStrategy};
 #[cfg(not(loom))]
 pub use decide::{Decide, Decision, InForce};
 pub use degrade::Degrade;
@@ -97,7 +105,9 @@ pub use kinds::Kinds;
 #[cfg(not(loom))]
 pub use set::RuleSet;
 #[cfg(not(loom))]
-pub use settings::{MemoryUsed, Settings};
+pub use settings::Settings;
+#[cfg(not(loom))]
+pub use system::{System, SystemRule};
 #[cfg(not(loom))]
 pub use table::{RuleEntry, RuleInfo, RuleTable};
 #[cfg(not(loom))]

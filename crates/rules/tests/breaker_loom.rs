@@ -75,8 +75,8 @@ fn open(probes: u32) -> Arc<Circuit> {
 }
 
 /// With two results asked for, so that both sums have to be seen.
-fn two_bad_results_open(span: Span) {
-    model(3, move || {
+fn two_bad_results_open(preemptions: usize, span: Span) {
+    model(preemptions, move || {
         let mut limits = limits(span, 1);
         limits.results_min = 2;
         let circuit = Arc::new(Circuit::new(limits));
@@ -94,24 +94,24 @@ fn two_bad_results_open(span: Span) {
 #[test]
 fn two_bad_results_that_meet_in_an_interval_open_it() {
     let interval = Duration::from_nanos(10);
-    two_bad_results_open(Span::Time { interval, boxes: 1 });
+    two_bad_results_open(2, Span::Time { interval, boxes: 1 });
 }
 
 #[test]
 fn two_bad_results_that_meet_among_the_last_calls_open_it() {
-    two_bad_results_open(Span::Calls(2));
+    two_bad_results_open(5, Span::Calls(2));
 }
 
 #[test]
 fn two_bad_results_in_a_row_that_meet_open_it() {
-    two_bad_results_open(Span::InARow);
+    two_bad_results_open(5, Span::InARow);
 }
 
 /// A good result takes the place of a bad one while a bad one comes in: the sums
 /// never show what was not there, and are right in the end.
 #[test]
 fn the_ring_of_last_calls_ends_with_right_sums() {
-    model(3, || {
+    model(5, || {
         let mut limits = limits(Span::Calls(1), 1);
         limits.threshold = Threshold::Number(9.0);
         let circuit = Arc::new(Circuit::new(limits));
@@ -131,7 +131,7 @@ fn the_ring_of_last_calls_ends_with_right_sums() {
 
 #[test]
 fn of_two_callers_after_the_open_time_one_probes() {
-    model(3, || {
+    model(5, || {
         let circuit = open(1);
         let changes = Arc::new(Mutex::new(Vec::new()));
         let ask = |circuit: &Circuit, changes: &Mutex<Vec<Change>>| {
@@ -159,7 +159,7 @@ fn of_two_callers_after_the_open_time_one_probes() {
 /// others: two probes are then out.
 #[test]
 fn a_probe_that_comes_back_undecided_makes_room_for_one() {
-    model(2, || {
+    model(3, || {
         let circuit = open(1);
         let probe = admit(&circuit, 100).expect("the open time is over");
         let other = Arc::clone(&circuit);
@@ -181,7 +181,7 @@ fn a_probe_that_comes_back_undecided_makes_room_for_one() {
 /// Fails if a probe that comes back stores into its slot instead of exchanging.
 #[test]
 fn a_probe_is_given_up_or_comes_back() {
-    model(3, || {
+    model(5, || {
         let circuit = open(1);
         let slow = admit(&circuit, 100).expect("the open time is over");
         let other = Arc::clone(&circuit);
@@ -205,7 +205,7 @@ fn a_probe_is_given_up_or_comes_back() {
 /// Of two probes one succeeds and one fails: open in the end, told once.
 #[test]
 fn probes_that_meet_reach_one_verdict() {
-    model(3, || {
+    model(5, || {
         let circuit = open(2);
         let probes = [admit(&circuit, 100), admit(&circuit, 100)].map(|probe| probe.expect("two"));
         let told = Arc::new(Mutex::new(Vec::new()));
@@ -229,7 +229,7 @@ fn probes_that_meet_reach_one_verdict() {
 /// counts after it nor opens it again.
 #[test]
 fn a_late_result_of_an_older_state_is_not_heard() {
-    model(3, || {
+    model(5, || {
         let mut limits = limits(Span::InARow, 1);
         limits.threshold = Threshold::Number(0.0);
         let circuit = Arc::new(Circuit::new(limits));
@@ -250,7 +250,7 @@ fn a_late_result_of_an_older_state_is_not_heard() {
 /// then opens it for good.
 #[test]
 fn a_force_outlives_the_probe_that_would_close() {
-    model(3, || {
+    model(5, || {
         let circuit = open(1);
         let probe = admit(&circuit, 100).expect("the open time is over");
         let other = Arc::clone(&circuit);

@@ -39,7 +39,7 @@ fn read(members: &str) -> DegradeRule {
     let text = format!(r#"[{{"resource": "a", {members}}}]"#);
     let (set, _) = RuleSet::default()
         .with_list("degrade", &text, &Settings::default(), OnInvalid::Refuse)
-        .unwrap();
+        .unwrap_or_else(|error| panic!("{members}: {error}"));
     set.table::<Degrade>().entries()[0].rule().clone()
 }
 

@@ -464,6 +464,8 @@ fn described_defaults_and_modes_are_those_that_are_read() {
             .filter(|member| !member.starts_with("\"count\""))
             .collect();
         let needed = match kind.name {
+            "authority" => r#""resource": "a", "limitApp": "web""#,
+            "system" => r#""mode": "enforce""#,
             "degrade" => r#""resource": "a", "count": 1, "timeWindow": 1"#,
             _ => r#""resource": "a", "count": 1"#,
         };

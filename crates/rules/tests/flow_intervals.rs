@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use flowgate_core::{Interval, Node, NodeSettings, Timestamp};
 use flowgate_rules::flow::{FlowState, MemoryLimits};
-use flowgate_rules::{FlowRule, MemoryUsed, OnInvalid, RuleSet, Settings};
+use flowgate_rules::system::Sample;
+use flowgate_rules::{FlowRule, OnInvalid, RuleSet, Settings};
 
 /// Faults, or warnings, of one rule for `a` with these members.
 fn remarks(members: &str) -> (Vec<String>, Vec<String>) {
@@ -58,14 +59,15 @@ fn count_is_per_interval_in_ten_boxes_unless_the_rule_says_otherwise() {
             interval(86_400_000, 1),
         ),
         (rule.clone().per_ms(u32::MAX), interval(u32::MAX.into(), 10)),
-        // Neither a queue nor places in flight count passes.
-        (rule.clone().per_ms(60_000).rate_limiter(0), None),
         (FlowRule::concurrency("a", 100.0).per_ms(60_000), None),
     ];
     for (rule, view) in table {
         let state = state(&rule);
         assert_eq!((state.interval(), state.limit()), (view, 100), "{rule:?}");
     }
+    // A queue spaces calls and counts none.
+    let queue = state(&rule.per_ms(60_000).rate_limiter(0));
+    assert_eq!(queue.interval(), None);
     // 29 per 100 s are 29, whatever doubles make of 0.29.
     let slow = state(&FlowRule::qps("a", 28.999_999_999).per_ms(100_000));
     assert_eq!(slow.limit(), 28);
@@ -127,14 +129,7 @@ fn a_limit_that_warms_up_is_per_interval_too() {
 
 #[test]
 fn the_limit_follows_the_memory_in_use() {
-    let used = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let source = std::sync::Arc::clone(&used);
-    let settings = Settings {
-        memory_used: MemoryUsed::new(move |_| {
-            Some(source.load(std::sync::atomic::Ordering::Relaxed)).filter(|bytes| *bytes > 0)
-        }),
-        ..Settings::default()
-    };
+    let settings = Settings::default();
     let limits = MemoryLimits {
         low_usage: 1_000.0,
         high_usage: 100.0,
@@ -152,8 +147,14 @@ fn the_limit_follows_the_memory_in_use() {
         (2_048, 100),
         (4_096, 100),
     ] {
-        used.store(bytes, std::sync::atomic::Ordering::Relaxed);
-        let allowed = state.allowed(Timestamp::from_millis(1_000_000), &node);
+        let now = Timestamp::from_millis(1_000_000);
+        let memory_used_bytes = Some(bytes).filter(|bytes| *bytes > 0);
+        let sample = Sample {
+            memory_used_bytes,
+            ..Sample::default()
+        };
+        settings.machine.feed(now, sample);
+        let allowed = state.allowed(now, &node);
         assert_eq!(state.limit_at(allowed), limit, "{bytes}");
     }
 }

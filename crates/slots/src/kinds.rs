@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowgate_rules::{Decide, Degrade, InForce, Kinds, RuleKind, Scope};
+use flowgate_rules::{Authority, Decide, Degrade, InForce, Kinds, RuleKind, Scope, System};
 
 use crate::build::{ChainPlan, Position};
 use crate::flow::FlowSlot;
@@ -29,6 +29,8 @@ impl SlotKinds {
         SlotKinds {
             kinds: Kinds::standard(),
             built_in: vec![
+                (BuiltIn::Authority, rules_of::<Authority>),
+                (BuiltIn::System, rules_of::<System>),
                 (BuiltIn::Flow, FlowSlot::make),
                 (BuiltIn::Degrade, rules_of::<Degrade>),
             ],

@@ -85,6 +85,15 @@ impl<K: Decide> Slot for RuleSlot<K> {
     }
 
     fn passed(&self, call: &mut Call<'_>) {
+        if K::HEARS_PASSES {
+            let slot = call.slot;
+            let tickets = call.holds.tickets.iter_mut();
+            for ticket in tickets.filter(|ticket| ticket.slot == slot) {
+                if let Some(rule) = self.rule_of(ticket) {
+                    K::passed(rule, &mut ticket.data);
+                }
+            }
+        }
         let waits = !call.holds.wait.is_zero();
         let waits_for = call.holds.waits_for();
         for rule in self.enforced().filter(|rule| K::applies(rule, call)) {

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-/// The areas that are decided by what exists: the leap array, flow rules and
-/// circuit breakers.
-const AREAS: [&str; 6] = [
+/// The areas that are decided by what exists: the leap array, lists of
+/// callers, flow rules and circuit breakers.
+const AREAS: [&str; 8] = [
+    "authority",
     "leap_array",
     "flow",
     "degrade",
+    "ideal/authority",
     "ideal/leap_array",
     "ideal/flow",
     "ideal/degrade",

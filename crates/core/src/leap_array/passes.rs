@@ -254,6 +254,21 @@ impl Taken {
     pub(crate) fn ring(&self) -> u16 {
         self.ring
     }
+
+    /// What is needed to give them back to a node's own ring, for a ticket.
+    pub fn to_words(self) -> [u64; 2] {
+        [self.number, u64::from(self.amount)]
+    }
+
+    /// The passes of a ticket. The sum at the time is not kept in it.
+    pub fn from_words([number, amount]: [u64; 2]) -> Self {
+        Taken {
+            number,
+            amount: u32::try_from(amount).unwrap_or(u32::MAX),
+            sum: 0,
+            ring: 0,
+        }
+    }
 }
 
 /// The state a decision was made on: the present window and its word, and the

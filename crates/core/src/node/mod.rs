@@ -14,6 +14,7 @@
 //! A node outlives the rules: a rule that is raised or lowered in mid-window
 //! sees what has already passed.
 
+mod account;
 mod counters;
 mod figures;
 mod settings;
@@ -31,6 +32,7 @@ use crate::leap_array::{BorrowRefused, Borrowed, Full, LeapArray, Loan, Taken, W
 use crate::metric::{MetricBucket, MetricEvent};
 use crate::time::Timestamp;
 
+pub use account::{BoxSums, Throughput};
 pub use figures::{NodeSnapshot, RawFigures};
 pub use settings::NodeSettings;
 pub use views::{Interval, View};

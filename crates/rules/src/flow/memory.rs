@@ -8,7 +8,7 @@
 //! ```
 //!
 //! This is sentinel-golang's `MemoryAdaptive` strategy. What is in use is asked
-//! of [`MemoryUsed`](crate::MemoryUsed). As long as nothing is known the
+//! of the engine's [`Machine`](crate::system::Machine). As long as nothing is known the
 //! threshold for low use, the larger one, holds: a machine that cannot be
 //! measured is not taken for a full one.
 

@@ -5,6 +5,7 @@
 //! are counted in a *view* of the node: the second view, or one of just that
 //! interval. At the usual second view all of these are one second.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate_core::{Interval, Node, Timestamp};
@@ -13,7 +14,8 @@ use super::pacing::{Pacer, Place, TooLong};
 use super::rate::Rate;
 use super::warm_up::WarmUp;
 use super::{FlowRule, Grade, MemoryLimits};
-use crate::{MemoryUsed, Settings};
+use crate::Settings;
+use crate::system::Machine;
 
 /// The live state of one flow rule for one resource: its limits in the units
 /// that are compared, its temperature and its line.
@@ -37,7 +39,7 @@ pub struct FlowState {
 enum Moving {
     Nothing,
     Temperature(WarmUp),
-    Memory(MemoryLimits, MemoryUsed),
+    Memory(MemoryLimits, Arc<Machine>),
 }
 
 impl FlowState {
@@ -53,7 +55,7 @@ impl FlowState {
         let view = interval.map_or(second_view, Interval::length);
         let cold_factor = rule.warm_up_cold_factor.unwrap_or(settings.cold_factor);
         let moving = match memory {
-            Some(memory) => Moving::Memory(memory, settings.memory_used.clone()),
+            Some(memory) => Moving::Memory(memory, Arc::clone(&settings.machine)),
             None if behavior.warms_up() && !rate.is_zero() => {
                 let period_sec = rule.warm_up_period_sec;
                 Moving::Temperature(WarmUp::new(rule.count, period, period_sec, cold_factor))
@@ -112,7 +114,7 @@ impl FlowState {
             Moving::Temperature(warm_up) => {
                 warm_up.allowed(now, || node.passes_in_previous_second(now))
             }
-            Moving::Memory(limits, used) => limits.allowed(used.bytes(now)),
+            Moving::Memory(limits, machine) => limits.allowed(machine.memory_used_bytes(now)),
         }
     }
 
