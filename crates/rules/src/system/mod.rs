@@ -3,6 +3,7 @@
 //! ```text
 //! rule      what a system rule says
 //! read      its JSON
+//! golang    and sentinel-golang's
 //! decide    whether a call passes, in Sentinel's order of checks
 //! state     the limits of one rule, and what all of them ask for together
 //! inbound   the budget: passes per second and calls in flight of all inbound calls, exact
@@ -10,6 +11,7 @@
 //! ```
 
 mod decide;
+mod golang;
 pub mod inbound;
 pub mod machine;
 mod read;

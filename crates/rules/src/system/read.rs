@@ -1,7 +1,8 @@
 //! How a system rule is written in JSON, and what makes it valid.
 
-use super::{System, SystemRule, SystemState};
+use super::{System, SystemRule, SystemState, golang};
 use crate::Settings;
+use crate::dialect::Golang;
 use crate::document::Fields;
 use crate::field::{FieldKind, FieldSpec};
 use crate::head::Head;
@@ -68,6 +69,10 @@ impl RuleKind for System {
 
     fn fields() -> &'static [FieldSpec] {
         FIELDS
+    }
+
+    fn golang() -> Option<Golang<Self>> {
+        Some(golang::FORM)
     }
 
     fn parse(head: Head, fields: &mut Fields<'_>) -> SystemRule {
