@@ -21,9 +21,11 @@ mod rule_file;
 mod schema;
 mod snippet;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use flowgate::Kinds;
 
 use failure::Failure;
 
@@ -40,6 +42,9 @@ enum Command {
     Check(check::Args),
     Convert(convert::Args),
     Schema(schema::Args),
+    /// Print the page on rules, docs/rules.md.
+    #[command(hide = true)]
+    Docs,
     Replay(replay::Args),
 }
 
@@ -48,6 +53,12 @@ enum Command {
 enum Verdict {
     Fine,
     Faults,
+}
+
+/// Prints the page on rules.
+fn docs() -> Result<Verdict, Failure> {
+    anstream::stdout().write_all(Kinds::standard().page().as_bytes())?;
+    Ok(Verdict::Fine)
 }
 
 /// Runs the command with the arguments of this process.
@@ -59,6 +70,7 @@ pub fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Schema(args) => schema::run(&args),
+        Command::Docs => docs(),
         Command::Replay(args) => replay::run(&args),
     };
     match result {

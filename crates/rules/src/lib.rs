@@ -11,6 +11,7 @@
 //! kinds      Kinds: the kinds there are, a service's own among them
 //! table      RuleTable: the rules of one kind in force, and what lives on
 //! hits       what a rule has done, in numbers
+//! describe   the page on rules, from what the kinds say of themselves
 //! schema     JSON Schema of documents
 //! write      rules as text, in either dialect
 //! set        RuleSet: one table per kind, loaded as a whole or not at all
@@ -48,6 +49,8 @@ pub mod authority;
 #[cfg(not(loom))]
 mod decide;
 pub mod degrade;
+#[cfg(not(loom))]
+mod describe;
 #[cfg(not(loom))]
 mod dialect;
 #[cfg(not(loom))]

@@ -152,7 +152,10 @@ fn modes(choices: &[Choice], required: bool) -> Value {
         .iter()
         .enumerate()
         .map(|(number, choice)| {
-            let mut ways = vec![json!(number), json!(choice.name)];
+            let mut ways = vec![json!(choice.name)];
+            if !choice.by_name {
+                ways.insert(0, json!(number));
+            }
             ways.extend(choice.aliases.iter().map(|alias| json!(alias)));
             json!({"enum": ways, "description": choice.help})
         })

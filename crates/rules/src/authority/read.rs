@@ -26,6 +26,7 @@ const FIELDS: &[FieldSpec] = &[
 impl RuleKind for Authority {
     const NAME: &'static str = "authority";
     const ABOUT: &'static str = "says who may call a resource, or who may not";
+    const GUIDE: &'static str = include_str!("guide.md");
     type Rule = AuthorityRule;
     /// A list remembers nothing.
     type State = ();

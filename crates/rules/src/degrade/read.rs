@@ -168,6 +168,7 @@ impl RuleKind for Degrade {
     const NAME: &'static str = "degrade";
     const ABOUT: &'static str =
         "stops calling a resource for a while when it is slow or fails: a circuit breaker";
+    const GUIDE: &'static str = include_str!("guide.md");
     type Rule = DegradeRule;
     type State = BreakerState;
 

@@ -138,6 +138,7 @@ const FIELDS: &[FieldSpec] = &[
 impl RuleKind for Flow {
     const NAME: &'static str = "flow";
     const ABOUT: &'static str = "limits how much of a resource may pass: reject, warm up, queue";
+    const GUIDE: &'static str = include_str!("guide.md");
     type Rule = FlowRule;
     type State = FlowState;
 

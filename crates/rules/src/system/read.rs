@@ -63,6 +63,7 @@ impl RuleKind for System {
     const NAME: &'static str = "system";
     const ABOUT: &'static str =
         "protects the service as a whole: all inbound calls together, and the machine";
+    const GUIDE: &'static str = include_str!("guide.md");
     const SCOPE: Scope = Scope::Engine;
     type Rule = SystemRule;
     type State = SystemState;
