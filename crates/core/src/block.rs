@@ -105,12 +105,22 @@ impl BlockKind {
 pub enum Measure {
     /// Calls per second.
     Rate,
+    /// Calls per this interval.
+    RatePer(Duration),
     /// Calls in flight.
     Concurrency,
     /// A wait in milliseconds.
     WaitMs,
     /// The threshold of a circuit breaker, which is open.
     Breaker,
+    /// A mean response time in milliseconds.
+    ResponseTimeMs,
+    /// The load of the machine: runnable processes.
+    Load,
+    /// How busy processors are, from 0 to 1.
+    Cpu,
+    /// Nothing: who calls is not let in.
+    Origin,
     /// What a slot of the service's own makes of it.
     Other,
 }
@@ -169,8 +179,9 @@ impl Block {
         self.measure
     }
 
-    /// The limit that the rule had in force: calls per second for rates (at its
-    /// present temperature, if it warms up), calls in flight for concurrency,
+    /// The limit that the rule had in force: calls per second, or per interval
+    /// of the rule's own, for rates (at the present temperature or use of
+    /// memory, if it goes by that), calls in flight for concurrency,
     /// the longest wait in milliseconds for queues, the threshold for breakers.
     pub fn limit(&self) -> f64 {
         self.limit
@@ -205,6 +216,9 @@ impl fmt::Display for Block {
         let (limit, observed) = (short(limit), short(observed));
         match measure {
             Measure::Rate => write!(f, "{observed} of {limit} calls per second")?,
+            Measure::RatePer(interval) => {
+                write!(f, "{observed} of {limit} calls per {interval:?}")?;
+            }
             Measure::Concurrency => write!(f, "{observed} of {limit} calls in flight")?,
             Measure::WaitMs if observed < 1e15 => {
                 write!(
@@ -215,6 +229,16 @@ impl fmt::Display for Block {
             }
             Measure::WaitMs => f.write_str("its line is closed")?,
             Measure::Breaker => f.write_str("its circuit is open")?,
+            Measure::ResponseTimeMs => {
+                write!(f, "calls take {observed} ms on average, at most {limit} ms")?;
+            }
+            Measure::Load => write!(f, "the machine has load {observed}, at most {limit}")?,
+            Measure::Cpu => {
+                let percent = |share: f64| (share * 1e3).round() / 10.0;
+                let (limit, observed) = (percent(limit), percent(observed));
+                write!(f, "processors are {observed} % busy, at most {limit} %")?;
+            }
+            Measure::Origin => f.write_str("its caller is not let in")?,
             Measure::Other => write!(f, "{observed} of {limit}")?,
         }
         match retry_after {
@@ -266,6 +290,8 @@ mod tests {
             block(Measure::Rate, 20.0, 20.0),
             said("20 of 20 calls per second")
         );
+        let minute = Measure::RatePer(Duration::from_secs(60));
+        assert_eq!(block(minute, 20.0, 20.0), said("20 of 20 calls per 60s"));
         assert_eq!(
             block(Measure::Concurrency, 3.0, 3.0),
             said("3 of 3 calls in flight")
@@ -279,6 +305,22 @@ mod tests {
         assert_eq!(
             block(Measure::Breaker, 0.5, 0.5),
             said("its circuit is open")
+        );
+        assert_eq!(
+            block(Measure::ResponseTimeMs, 50.0, 80.25),
+            said("calls take 80.25 ms on average, at most 50 ms")
+        );
+        assert_eq!(
+            block(Measure::Load, 4.0, 6.5),
+            said("the machine has load 6.5, at most 4")
+        );
+        assert_eq!(
+            block(Measure::Cpu, 0.8, 0.93156),
+            said("processors are 93.2 % busy, at most 80 %")
+        );
+        assert_eq!(
+            block(Measure::Origin, 0.0, 0.0),
+            said("its caller is not let in")
         );
         assert_eq!(block(Measure::Other, 2.0, 7.0), said("7 of 2"));
     }

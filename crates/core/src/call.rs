@@ -9,7 +9,8 @@ use smallvec::SmallVec;
 
 use crate::block::Block;
 use crate::leap_array::{Loan, Taken};
-use crate::node::Node;
+use crate::node::permits::{Crowded, Share};
+use crate::node::{Interval, Node, View};
 use crate::time::Timestamp;
 
 /// Which way a call goes, seen from the service.
@@ -31,6 +32,10 @@ pub enum Outcome {
     Error,
     /// It was given up before its end: counts neither way.
     Cancelled,
+    /// It came to its end in a way that says nothing of the resource, like a
+    /// request for what is not there: counts as completed, with its time, and no
+    /// breaker looks at it.
+    Ignored,
 }
 
 /// What a slot says of a call.
@@ -40,8 +45,27 @@ pub enum Verdict {
     Pass,
     /// It may pass when this much time has gone by; its place is reserved.
     Wait(Duration),
+    /// It may pass when permits of its resource are free, and may wait for
+    /// them. What it has taken by then goes back; when the permits were granted
+    /// it goes through the chain anew, with them in hand.
+    Queue(Queue),
     /// It may not pass.
     Block(Block),
+}
+
+/// A wait for permits.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Queue {
+    /// The limit on permits in flight that it waits under.
+    pub limit: u64,
+    /// The longest wait.
+    pub wait_max: Duration,
+    /// How many calls of the resource may wait at once.
+    pub queued_max: usize,
+    /// Which of the slot's rules says so.
+    pub rule: u32,
+    /// Its refusal, should it wait in vain or too many wait already.
+    pub block: Block,
 }
 
 /// One argument of a call, for slots that look at arguments.
@@ -256,11 +280,39 @@ pub struct Ticket {
 /// and breakers than that costs an allocation per call.
 pub const TICKETS_INLINE: usize = 4;
 
+/// In how many views that rules asked for a call is counted without an
+/// allocation: in a minute, an hour and a day of its resource, say, and in one
+/// of its origin.
+const VIEWS_INLINE: usize = 4;
+
+/// Passes taken of a view that rules asked for. Every call has room for some of
+/// these, so the interval is taken apart: that leaves 32 bytes.
+#[derive(Clone, Copy, Debug)]
+struct ViewHold {
+    taken: Taken,
+    interval_ms: u32,
+    boxes: u16,
+    place: u8,
+}
+
+impl ViewHold {
+    fn new(place: u8, interval: Interval, taken: Taken) -> Self {
+        let (interval_ms, boxes) = interval.parts();
+        ViewHold {
+            taken,
+            interval_ms,
+            boxes,
+            place,
+        }
+    }
+}
+
 /// All that a call has taken so far.
 #[derive(Clone, Debug, Default)]
 pub struct Holds {
     pass: [Hold; PLACES],
-    in_flight: [bool; PLACES],
+    views: SmallVec<[ViewHold; VIEWS_INLINE]>,
+    in_flight: [Share; PLACES],
     /// Notes of slots, in the order of the checks. [`TICKETS_INLINE`] are
     /// kept in place.
     pub tickets: SmallVec<[Ticket; TICKETS_INLINE]>,
@@ -273,6 +325,7 @@ pub struct Holds {
     pub charged: Timestamp,
     wait_slot: u16,
     wait_rule: u32,
+    queued_for: Option<(u16, u32)>,
     excluded: u64,
 }
 
@@ -283,9 +336,9 @@ impl Holds {
         self.pass[place as usize]
     }
 
-    /// Whether a place in flight was taken at `place`.
+    /// What was taken in flight at `place`.
     #[inline]
-    pub fn in_flight(&self, place: Place) -> bool {
+    pub fn in_flight(&self, place: Place) -> Share {
         self.in_flight[place as usize]
     }
 
@@ -295,10 +348,35 @@ impl Holds {
         self.pass[place as usize] = hold;
     }
 
-    /// Notes that a place in flight was taken at `place`.
+    /// What was taken of `view` at `place`.
     #[inline]
-    pub fn set_in_flight(&mut self, place: Place) {
-        self.in_flight[place as usize] = true;
+    pub fn pass_in(&self, place: Place, view: View<'_>) -> Hold {
+        let View::Own { interval, .. } = view else {
+            return self.pass(place);
+        };
+        let mut views = self.views.iter();
+        let wanted = (place as u8, interval.parts());
+        let found = views.find(|held| (held.place, (held.interval_ms, held.boxes)) == wanted);
+        found.map_or(Hold::Nothing, |held| Hold::Passed(held.taken))
+    }
+
+    /// Notes that passes of `view` were reserved at `place`, which held none.
+    #[inline]
+    pub fn set_taken_in(&mut self, place: Place, view: View<'_>, taken: Taken) {
+        match view {
+            View::Second => self.set_pass(place, Hold::Passed(taken)),
+            View::Own { interval, .. } => {
+                self.views.push(ViewHold::new(place as u8, interval, taken));
+            }
+        }
+    }
+
+    /// Notes that `share` was taken in flight at `place`.
+    #[inline]
+    pub fn add_in_flight(&mut self, place: Place, share: Share) {
+        let held = &mut self.in_flight[place as usize];
+        held.place |= share.place;
+        held.permits |= share.permits;
     }
 
     /// Notes that `rule` of slot `slot` asks for a wait; the longest is kept.
@@ -316,6 +394,22 @@ impl Holds {
         (self.wait_slot, self.wait_rule)
     }
 
+    /// What a call holds that has waited for permits of its resource because
+    /// `rule` of slot `slot` said so: the permits, and nothing else yet.
+    pub fn granted(slot: u16, rule: u32) -> Self {
+        let mut holds = Holds {
+            queued_for: Some((slot, rule)),
+            ..Holds::default()
+        };
+        holds.add_in_flight(Place::Resource, Share::PERMITS);
+        holds
+    }
+
+    /// The slot, and its rule, that had the call wait for permits.
+    pub fn queued_for(&self) -> Option<(u16, u32)> {
+        self.queued_for
+    }
+
     /// Notes that slot `slot` has failed on this call and is not to hear of it
     /// again. A chain has at most 64 slots.
     pub fn exclude(&mut self, slot: u16) {
@@ -328,39 +422,55 @@ impl Holds {
         self.excluded
     }
 
-    /// Gives back all passes and places that were taken on `nodes`.
-    pub fn release(&mut self, nodes: &Nodes<'_>) {
+    /// Gives back all that a call of this weight has taken on `nodes`.
+    pub fn release(&mut self, nodes: &Nodes<'_>, weight: u32) {
+        for held in self.views.drain(..) {
+            if let Some(node) = nodes.all[usize::from(held.place)] {
+                node.give_back(Hold::Passed(held.taken));
+            }
+        }
         for (at, node) in nodes.iter() {
             node.give_back(std::mem::take(&mut self.pass[at]));
-            if std::mem::take(&mut self.in_flight[at]) {
-                node.leave();
+            let share = std::mem::take(&mut self.in_flight[at]);
+            if share != Share::NOTHING {
+                node.leave(share, weight);
             }
         }
     }
 
-    /// Admits the call: a place in flight on every node, and the passes where
-    /// they belong.
+    /// Admits the call: a place in flight and its permits on every node, and the
+    /// passes where they belong.
     ///
     /// * Borrowed anywhere: booked on every node, for the latest window.
     /// * Reserved anywhere, or no wait: counted on every node now.
     /// * Otherwise the call waits, and its pass is due when the wait ends: see
     ///   [`Holds::go_ahead`].
+    ///
+    /// Views that rules asked for count it when the minute does: a borrowed
+    /// pass too at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Crowded`], if there are more calls in flight than can be counted; what
+    /// was taken up to then is held, and to be [released](Holds::release).
     #[inline]
-    pub fn admit(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
+    pub fn admit(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) -> Result<(), Crowded> {
         let loaned = self.pass.iter().filter_map(|hold| match hold {
             Hold::Loaned(loan) => Some(loan.window()),
             _ => None,
         });
         let loaned = loaned.max();
-        let reserved = self.pass.iter().any(|hold| *hold != Hold::Nothing);
+        let reserved =
+            !self.views.is_empty() || self.pass.iter().any(|hold| *hold != Hold::Nothing);
         self.pass_is_due = !reserved && !self.wait.is_zero();
         let counts_now = loaned.is_none() && !self.pass_is_due;
         self.charged = now;
         for (at, node) in nodes.iter() {
-            let in_flight = match std::mem::replace(&mut self.in_flight[at], true) {
-                true => node.in_flight(),
-                false => node.enter(),
+            let in_flight = match self.in_flight[at] {
+                Share::WHOLE => node.in_flight(),
+                held => node.enter(held, weight)?,
             };
+            self.in_flight[at] = Share::WHOLE;
             let counts = counts_now && self.pass[at] == Hold::Nothing;
             if let Some(taken) = node.arrive(now, in_flight, counts.then_some(weight)) {
                 self.pass[at] = Hold::Passed(taken);
@@ -368,10 +478,14 @@ impl Holds {
             if let Hold::Passed(taken) = self.pass[at] {
                 self.charged = self.charged.max(node.counted_at(taken));
             }
+            if !self.pass_is_due {
+                self.count_in_views(at, node, now, weight);
+            }
         }
         if let Some(window) = loaned {
             self.book(nodes, now, weight, window);
         }
+        Ok(())
     }
 
     /// The wait has ended, at `now`: counts the passes that are due.
@@ -388,7 +502,25 @@ impl Holds {
             if self.pass[at] == Hold::Nothing {
                 self.pass[at] = Hold::Passed(node.pass(now, weight));
             }
+            self.count_in_views(at, node, now, weight);
         }
+    }
+
+    /// Counts the call in those views of `node` that it has reserved nothing of.
+    #[inline]
+    fn count_in_views(&mut self, at: usize, node: &Node, now: Timestamp, weight: u32) {
+        let place = at as u8;
+        let views = &mut self.views;
+        let latest = node.count_in_views(now, weight, |ring, interval, pass| {
+            let is_held = |held: &&ViewHold| held.place == place && held.taken.ring() == ring;
+            if let Some(held) = views.iter().find(is_held) {
+                return held.taken;
+            }
+            let taken = pass();
+            views.push(ViewHold::new(place, interval, taken));
+            taken
+        });
+        self.charged = self.charged.max(latest);
     }
 
     #[cold]
@@ -415,6 +547,9 @@ pub struct Call<'a> {
     pub prioritized: bool,
     /// Whether its caller waits if told to; otherwise it is refused instead.
     pub may_wait: bool,
+    /// Whether its caller waits until permits are free; otherwise it is refused
+    /// instead.
+    pub may_queue: bool,
     /// Which way it goes.
     pub traffic: Traffic,
     /// Who calls; empty if unknown.

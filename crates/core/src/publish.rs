@@ -13,15 +13,12 @@
 //! * a derived value never goes back: an old one that is finished late does not
 //!   replace a newer one.
 //!
-//! The pointer cell itself is `arc-swap` in real builds. A model checker cannot
-//! see into that crate, so under `--cfg loom` the cell is a mutex around an
-//! `Arc`: the models prove the protocol of generations on top of a cell that
-//! loads and stores whole pointers, which is what `arc-swap` promises.
+//! The pointer cell itself is `arc-swap`; the models prove the protocol of
+//! generations on top of it.
 
 use std::sync::Arc;
 
-use crate::sync::{AtomicU64, Ordering};
-use cell::Cell;
+use crate::sync::{AtomicU64, Cell, Ordering};
 
 /// A value in force, with its generation.
 #[derive(Debug)]
@@ -103,81 +100,5 @@ impl<T> Derived<T> {
         let (generation, value) = source.load();
         let made = Arc::new((generation, make(&value)));
         self.value.store_if(made, |old, new| old.0 < new.0)
-    }
-}
-
-#[cfg(not(loom))]
-mod cell {
-    use arc_swap::{ArcSwap, Guard};
-    use std::sync::Arc;
-
-    #[derive(Debug)]
-    pub(super) struct Cell<T>(ArcSwap<T>);
-
-    impl<T> Cell<T> {
-        pub(super) fn new(value: T) -> Self {
-            Cell(ArcSwap::from_pointee(value))
-        }
-
-        #[inline]
-        pub(super) fn load(&self) -> Guard<Arc<T>> {
-            self.0.load()
-        }
-
-        pub(super) fn load_full(&self) -> Arc<T> {
-            self.0.load_full()
-        }
-
-        pub(super) fn store(&self, value: T) {
-            self.0.store(Arc::new(value));
-        }
-
-        /// Stores `value` if `newer(old, value)`; returns what is then in place.
-        pub(super) fn store_if(&self, value: Arc<T>, newer: impl Fn(&T, &T) -> bool) -> Arc<T> {
-            let kept = |old: &Arc<T>| {
-                if newer(old, &value) {
-                    Arc::clone(&value)
-                } else {
-                    Arc::clone(old)
-                }
-            };
-            self.0.rcu(kept);
-            self.0.load_full()
-        }
-    }
-}
-
-#[cfg(loom)]
-mod cell {
-    use loom::sync::Mutex;
-    use std::sync::Arc;
-
-    #[derive(Debug)]
-    pub(super) struct Cell<T>(Mutex<Arc<T>>);
-
-    impl<T> Cell<T> {
-        pub(super) fn new(value: T) -> Self {
-            Cell(Mutex::new(Arc::new(value)))
-        }
-
-        pub(super) fn load(&self) -> Arc<T> {
-            self.load_full()
-        }
-
-        pub(super) fn load_full(&self) -> Arc<T> {
-            Arc::clone(&self.0.lock().expect("no model panics while it holds this"))
-        }
-
-        pub(super) fn store(&self, value: T) {
-            *self.0.lock().expect("no model panics while it holds this") = Arc::new(value);
-        }
-
-        pub(super) fn store_if(&self, value: Arc<T>, newer: impl Fn(&T, &T) -> bool) -> Arc<T> {
-            let mut place = self.0.lock().expect("no model panics while it holds this");
-            if newer(&place, &value) {
-                *place = value;
-            }
-            Arc::clone(&place)
-        }
     }
 }

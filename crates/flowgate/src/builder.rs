@@ -6,11 +6,14 @@ use std::time::Duration;
 
 use flowgate_core::publish::Published;
 use flowgate_core::{Clock, GeometryError, NodeSettings};
-use flowgate_rules::{Decide, RuleSet, Settings};
+use flowgate_rules::system::Machine;
+use flowgate_rules::{BreakerTransition, Decide, Observers, RuleSet, Settings};
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, Position, Slot, SlotError, SlotKinds};
 
 use crate::engine::{Counters, Engine, Limits, Shared};
+use crate::protection::{Protection, Totals};
 use crate::registry::{NoResources, Registry};
+use crate::sampler::{SamplingSettings, SystemSampler};
 
 /// A chain has at most 64 slots; the rest is for those that come with Flowgate.
 const CUSTOM_SLOTS_MAX: usize = 32;
@@ -24,10 +27,13 @@ pub struct EngineBuilder {
     borrow_wait_max: Duration,
     rt_max: Duration,
     cold_factor: u32,
+    breaker_observers: Observers,
+    jitter_seed: Option<u64>,
     limits: Limits,
     custom: Vec<CustomSlot>,
     kinds: SlotKinds,
     faults: FaultCounter,
+    sampling: SamplingSettings,
 }
 
 /// Why an engine cannot be built: a setting that makes no sense.
@@ -46,6 +52,9 @@ pub enum BuildError {
     /// A limit of nothing.
     #[error("{0}: 0 would leave nothing to count with; give 1 or more")]
     Limit(&'static str),
+    /// A sampler that would never rest.
+    #[error("sampling interval: {0:?} is too short; give 1 ms or more")]
+    SamplingInterval(Duration),
     /// Too many custom slots and kinds.
     #[error("{0} custom slots and kinds; give at most {CUSTOM_SLOTS_MAX}")]
     CustomSlots(usize),
@@ -60,6 +69,8 @@ impl Default for EngineBuilder {
             borrow_wait_max: Duration::from_millis(500),
             rt_max: Duration::from_millis(5_000),
             cold_factor: 3,
+            breaker_observers: Observers::default(),
+            jitter_seed: None,
             limits: Limits {
                 resources_max: 10_000,
                 origins_max: 200,
@@ -70,6 +81,7 @@ impl Default for EngineBuilder {
             custom: Vec::new(),
             kinds: SlotKinds::standard(),
             faults: FaultCounter::default(),
+            sampling: SamplingSettings::default(),
         }
     }
 }
@@ -109,6 +121,27 @@ impl EngineBuilder {
     /// least 2. Default: 3.
     pub fn cold_factor(mut self, factor: u32) -> Self {
         self.cold_factor = factor;
+        self
+    }
+
+    /// Called after each change of a breaker's state, on the thread of the call
+    /// that made it: be quick, hand on what takes time. No lock is held; a panic
+    /// is caught and counted. Several are called in the order they were added.
+    ///
+    /// Two changes of one breaker that follow at once may come in the other
+    /// order, by two threads: their `generation` says which was first.
+    pub fn on_breaker_change(
+        mut self,
+        observer: impl Fn(&BreakerTransition) + Send + Sync + 'static,
+    ) -> Self {
+        self.breaker_observers.add(observer);
+        self
+    }
+
+    /// What the `jitter` of breakers is drawn from, to have the same open times
+    /// in each run. Default: each breaker has a seed of its own.
+    pub fn jitter_seed(mut self, seed: u64) -> Self {
+        self.jitter_seed = Some(seed);
         self
     }
 
@@ -182,6 +215,20 @@ impl EngineBuilder {
         self
     }
 
+    /// What reads load, processors and memory of the machine. Default:
+    /// [`HostSampler`](crate::HostSampler).
+    pub fn sampler(mut self, sampler: impl SystemSampler) -> Self {
+        self.sampling.sampler = Some(Box::new(sampler));
+        self
+    }
+
+    /// How often the machine is sampled while a rule looks at it, at least 1 ms.
+    /// A figure counts for five intervals. Default: 1 s.
+    pub fn sampling_interval(mut self, interval: Duration) -> Self {
+        self.sampling.interval = interval;
+        self
+    }
+
     /// The engine.
     ///
     /// # Panics
@@ -227,14 +274,23 @@ impl EngineBuilder {
                 return Err(BuildError::Limit(name));
             }
         }
+        if self.sampling.interval < Duration::from_millis(1) {
+            return Err(BuildError::SamplingInterval(self.sampling.interval));
+        }
         let custom_slots = self.custom.len() + self.kinds.custom_len();
         if custom_slots > CUSTOM_SLOTS_MAX {
             return Err(BuildError::CustomSlots(custom_slots));
         }
+        let nodes = Arc::new(nodes);
+        let machine = Arc::new(Machine::new(Arc::clone(&nodes)));
         let settings = Settings {
             cold_factor: self.cold_factor,
             interval_ms,
+            breaker_observers: self.breaker_observers,
+            jitter_seed: self.jitter_seed,
+            machine: Arc::clone(&machine),
         };
+        let clock = self.clock.unwrap_or_default();
         let custom: Arc<[CustomSlot]> = self.custom.into();
         let faults = Arc::new(self.faults);
         let kinds = Arc::new(self.kinds);
@@ -248,8 +304,9 @@ impl EngineBuilder {
             registry: Arc::new(NoResources),
         };
         let shared = Arc::new(Shared {
-            clock: self.clock.unwrap_or_default(),
-            nodes: Arc::new(nodes),
+            protection: Protection::new(self.sampling, &machine, &clock),
+            clock: clock.clone(),
+            nodes,
             plan: Published::new(plan),
             enabled: AtomicBool::new(true),
             limits: self.limits,
@@ -261,6 +318,7 @@ impl EngineBuilder {
             loading: Mutex::new(()),
         });
         let registry = Registry::new(Arc::clone(&shared));
+        machine.install_totals(Totals::of(&registry, &clock));
         Ok(Engine { shared, registry })
     }
 }

@@ -8,15 +8,17 @@ use flowgate_core::node::RawFigures;
 use flowgate_core::publish::Published;
 use flowgate_core::{Clock, NodeSettings, NodeSnapshot};
 use flowgate_rules::{
-    CircuitState, Degrade, DegradeRule, Flow, FlowRule, KindSpec, LoadReport, OnInvalid, RuleError,
+    Degrade, DegradeRule, Flow, FlowRule, KindSpec, LoadOptions, LoadReport, OnInvalid, RuleError,
     RuleInfo, RuleKind, RuleSet, RuleTable, Settings,
 };
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, SlotKinds};
 
 use crate::builder::EngineBuilder;
+use crate::protection::Protection;
 use crate::registry::Registry;
 use crate::request::Request;
 use crate::resource::Resource;
+use crate::sampler::Sample;
 
 /// What one or many services are guarded by: a clock, the resources and their
 /// statistics, and the rules in force.
@@ -53,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) custom: Arc<[CustomSlot]>,
     pub(crate) kinds: Arc<SlotKinds>,
     pub(crate) settings: Settings,
+    pub(crate) protection: Protection,
     /// Held while a document is put in force: loaders take turns.
     pub(crate) loading: Mutex<()>,
 }
@@ -78,6 +81,16 @@ pub(crate) struct Counters {
     pub(crate) waits_in_runtime: AtomicU64,
 }
 
+impl Counters {
+    /// A thread is going to be held up; counted if it is a runtime's.
+    pub(crate) fn note_wait_on_thread(&self) {
+        #[cfg(feature = "tokio")]
+        if tokio::runtime::Handle::try_current().is_ok() {
+            self.waits_in_runtime.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 /// The engine's own figures, beside those of its resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -98,6 +111,11 @@ pub struct EngineStats {
     pub waits_in_runtime: u64,
     /// Faults of custom slots.
     pub slot_faults: u64,
+    /// Panics of those who are told of breakers' changes.
+    pub breaker_observer_panics: u64,
+    /// How often the sampler of the machine has panicked, or no thread was to
+    /// be had for it.
+    pub sampler_faults: u64,
     /// Number of the rules in force; grows with each load.
     pub generation: u64,
 }
@@ -172,7 +190,8 @@ impl Engine {
         self.load_json_with(kind, text, OnInvalid::Refuse)
     }
 
-    /// The same, with a choice of what happens to faulty rules.
+    /// The same, with a choice of what happens to faulty rules, and of the
+    /// dialect.
     ///
     /// # Errors
     ///
@@ -182,9 +201,9 @@ impl Engine {
         &self,
         kind: &str,
         text: impl AsRef<[u8]>,
-        on_invalid: OnInvalid,
+        options: impl Into<LoadOptions>,
     ) -> Result<LoadReport, RuleError> {
-        self.replace(|rules, settings| rules.with_list(kind, text, settings, on_invalid))
+        self.replace(|rules, settings| rules.with_list(kind, text, settings, options))
     }
 
     /// Puts a whole document in force: an object with a list for each kind. A
@@ -197,7 +216,8 @@ impl Engine {
         self.load_document_with(text, OnInvalid::Refuse)
     }
 
-    /// The same, with a choice of what happens to faulty rules.
+    /// The same, with a choice of what happens to faulty rules, and of the
+    /// dialect.
     ///
     /// # Errors
     ///
@@ -205,9 +225,9 @@ impl Engine {
     pub fn load_document_with(
         &self,
         text: impl AsRef<[u8]>,
-        on_invalid: OnInvalid,
+        options: impl Into<LoadOptions>,
     ) -> Result<LoadReport, RuleError> {
-        self.replace(|rules, settings| rules.with_document(text, settings, on_invalid))
+        self.replace(|rules, settings| rules.with_document(text, settings, options))
     }
 
     /// Puts rules of kind `K` that were built in code in force.
@@ -311,27 +331,23 @@ impl Engine {
         self.table::<Degrade>()
     }
 
-    /// The states of the breakers of `resource`, in the order of the rules.
-    pub fn breakers(&self, resource: &str) -> Vec<CircuitState> {
-        let entries = self.degrade_rules().matching(resource).into_iter();
-        let state = |entry: Arc<flowgate_rules::RuleEntry<Degrade>>| {
-            entry
-                .state_of(resource)
-                .map_or(CircuitState::Closed, |breaker| breaker.state())
-        };
-        entries.map(state).collect()
-    }
-
     fn replace(
         &self,
         change: impl FnOnce(&RuleSet, &Settings) -> Result<(RuleSet, LoadReport), RuleError>,
     ) -> Result<LoadReport, RuleError> {
         let _turn = self.shared.take_turn();
         let (_, plan) = self.shared.plan.load();
-        let (rules, report) = change(&plan.rules, &self.shared.settings)?;
+        let Shared {
+            settings,
+            protection,
+            ..
+        } = &*self.shared;
+        let (rules, report) = change(&plan.rules, settings)?;
+        let demand = protection.prepare(&plan.rules, &rules, settings);
         self.shared
             .plan
             .publish(self.shared.plan_of(rules, &self.registry));
+        protection.settle(&demand);
         Ok(report)
     }
 
@@ -384,6 +400,19 @@ impl Engine {
         total.snapshot(&self.shared.nodes)
     }
 
+    /// The machine as it was sampled last; what is not known, or was seen too
+    /// long ago, is `None`. The engine samples only while a rule in force looks
+    /// at the machine.
+    pub fn machine(&self) -> Sample {
+        self.shared.protection.machine().sample(self.clock().now())
+    }
+
+    /// Samples the machine now, on this thread. On a manual clock this is the
+    /// only way: nobody else knows when time has gone by.
+    pub fn sample_now(&self) -> Sample {
+        self.shared.protection.sampling.sample_now()
+    }
+
     /// The names of all resources with statistics of their own, sorted.
     pub fn resources(&self) -> Vec<String> {
         let mut names = Vec::new();
@@ -405,6 +434,8 @@ impl Engine {
             overflowed_contexts: read(&counters.overflowed_contexts),
             waits_in_runtime: read(&counters.waits_in_runtime),
             slot_faults: self.shared.faults.count(),
+            breaker_observer_panics: self.shared.settings.breaker_observers.panics(),
+            sampler_faults: self.shared.protection.sampling.faults(),
             generation: self.shared.plan.generation(),
         }
     }

@@ -1,15 +1,20 @@
 #![doc = include_str!("guide.md")]
 
+mod breaker;
 mod builder;
 mod call_error;
 mod engine;
 mod entry;
 mod global;
 mod pending;
+mod protection;
+mod queued;
 mod registry;
 mod request;
 mod resource;
+mod sampler;
 
+pub use breaker::Breaker;
 pub use builder::{BuildError, EngineBuilder};
 pub use call_error::CallError;
 pub use engine::{Engine, EngineStats};
@@ -20,18 +25,23 @@ pub use global::{AlreadyInUse, CallSite, engine, entry, init, try_entry};
 pub use pending::Pending;
 pub use request::Request;
 pub use resource::Resource;
+pub use sampler::{HostSampler, Sample, SystemSampler};
 
 pub use flowgate_core::{
     Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, Measure,
-    NodeSnapshot, Nodes, Outcome, RuleId, SlidingWindowLimiter, Ticket, TimeSource, Timestamp,
-    Traffic, Verdict, call::Holds, leap_array::Full,
+    NodeSnapshot, Nodes, Outcome, Queue, RuleId, SlidingWindowLimiter, Ticket, TimeSource,
+    Timestamp, Traffic, Verdict, call::Holds, leap_array::Full,
 };
 pub use flowgate_rules::{
-    BreakerStrategy, CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule,
-    Duplicate, Fault, Fields, Flow, FlowRule, Grade, Head, HitCounts, InForce, KindReport,
-    KindSpec, Kinds, LimitApp, LoadReport, Matching, OnInvalid, Place, RuleEntry, RuleError,
-    RuleInfo, RuleKind, RuleMode, RuleTable, Scope, Settings, Strategy, Warning,
-    field::{Choice, FieldKind, FieldSpec, Mode, Spelling},
+    Authority, AuthorityRule, Bbr, BreakerStrategy, BreakerTransition, Cause, CircuitFigures,
+    CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule, Dialect, Duplicate,
+    Fault, Fields, Flow, FlowRule, Forced, Golang, GolangRule, GolangSpec, Grade, Head, HitCounts,
+    InForce, Isolation, IsolationRule, KindReport, KindSpec, Kinds, LimitApp, ListStrategy,
+    LoadOptions, LoadReport, Matching, OnInvalid, Place, Results, RuleEntry, RuleError, RuleInfo,
+    RuleKind, RuleMode, RuleSet, RuleTable, Scope, Settings, Strategy, System, SystemRule, Warning,
+    Written,
+    field::{Choice, FieldKind, FieldSpec, Mode},
+    flow::MemoryLimits,
     param_flow::{HotValue, Param, ParamFlow, ParamFlowRule, ParamItem, ParamState, ParamValue},
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};

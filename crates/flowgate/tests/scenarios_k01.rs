@@ -9,6 +9,54 @@ use std::time::Duration;
 
 use common::{Totals, at, flow, ms, passed, refusal, release_ms, totals};
 
+/// At most `count` calls per minute, in boxes of 10 s.
+fn per_minute(count: u32) -> String {
+    format!(
+        r#"[{{"resource": "r", "count": {count}, "statIntervalMs": 60000,
+              "statSlidingWindowBucketCount": 6}}]"#
+    )
+}
+
+// https://github.com/Kuadrant/limitador/commit/0c1f02e
+#[test]
+fn b002_a_weight_above_the_limit_is_refused_on_a_fresh_key_and_on_an_expired_one() {
+    for used in [false, true] {
+        let (engine, time) = flow(&per_minute(10));
+        let r = engine.resource("r");
+        if used {
+            assert_eq!(passed(&r, 1), 1);
+            at(&time, 61_000);
+        }
+        let eleven = r.request().weight(11).entry().unwrap_err();
+        assert_eq!(eleven.retry_after(), None);
+        assert_eq!(passed(&r, 11), 10, "used before: {used}");
+    }
+}
+
+// https://github.com/alisaifee/limits/pull/112. In boxes of half a second, in
+// which the weight of 8 is alone in its own.
+#[test]
+fn b004_mixed_weights_leave_the_window_by_their_weight() {
+    let (engine, time) = flow(
+        r#"[{"resource": "r", "count": 10, "statIntervalMs": 60000,
+             "statSlidingWindowBucketCount": 120}]"#,
+    );
+    let r = engine.resource("r");
+    let calls = [
+        (0, 8),
+        (1_000, 1),
+        (2_000, 1),
+        (3_000, 1),
+        (60_500, 8),
+        (60_500, 1),
+    ];
+    let passes = calls.map(|(millis, weight)| {
+        at(&time, millis);
+        r.request().weight(weight).try_entry().is_ok()
+    });
+    assert_eq!(passes, [true, true, true, false, true, false]);
+}
+
 // https://github.com/boinkor-net/governor/issues/11
 #[test]
 fn b006_a_weight_that_can_never_fit_is_told_apart_from_later() {
@@ -89,6 +137,28 @@ fn b008_a_call_refused_by_one_limit_is_not_charged_to_the_others() {
     }
 }
 
+// https://github.com/Kuadrant/limitador/pull/186, with the intervals reported.
+#[test]
+fn b008_a_call_refused_by_one_limit_is_not_charged_to_one_of_another_interval() {
+    let a = r#"{"resource": "r", "count": 10, "statIntervalMs": 60000}"#;
+    let queue = r#"{"resource": "r", "count": 10, "statIntervalMs": 60000, "controlBehavior": 2,
+                    "maxQueueingTimeMs": 60000}"#;
+    let b = r#"{"resource": "r", "count": 2, "statIntervalMs": 30000, "limitApp": "b"}"#;
+    for (a, left) in [(a, 8), (queue, 9)] {
+        for rules in [format!("[{a},{b}]"), format!("[{b},{a}]")] {
+            let (engine, _time) = flow(&rules);
+            let r = engine.resource("r");
+            let asked: Vec<_> = (0..5).map(|_| r.request().origin("b").reserve()).collect();
+            let by_b = asked.iter().filter(|asked| asked.is_ok()).count();
+            assert_eq!((by_b, totals(&r).block), (2, 3));
+            // Of the line, places at 0 and 6 s are taken, and those up to 60 s
+            // are left.
+            let rest: Vec<_> = (0..20).filter_map(|_| r.reserve().ok()).collect();
+            assert_eq!(rest.len(), left, "{rules}");
+        }
+    }
+}
+
 // https://github.com/Kuadrant/limitador/pull/186: with a line and with places
 // in flight in front of the limit that refuses.
 #[test]
@@ -129,6 +199,21 @@ fn b010_refused_calls_do_not_eat_quota_that_is_raised_later() {
     assert_eq!(totals(&r), expected);
 }
 
+// https://github.com/envoyproxy/ratelimit/issues/185, per hour as reported.
+#[test]
+fn b010_refused_calls_do_not_eat_an_hourly_quota_that_is_raised_later() {
+    let hourly = |count: u32| {
+        format!(r#"[{{"resource": "r", "count": {count}, "statIntervalMs": 3600000}}]"#)
+    };
+    let (engine, time) = flow(&hourly(10));
+    let r = engine.resource("r");
+    assert_eq!(passed(&r, 50), 10);
+    at(&time, 50_000);
+    engine.load_json("flow", hourly(20)).unwrap();
+    assert_eq!(passed(&r, 20), 10);
+    assert_eq!((totals(&r).pass, totals(&r).block), (20, 50));
+}
+
 // https://github.com/Kuadrant/limitador/commit/52d911a
 #[test]
 fn b016_a_missing_weight_means_one_and_zero_is_a_probe() {
@@ -141,6 +226,21 @@ fn b016_a_missing_weight_means_one_and_zero_is_a_probe() {
     assert!(r.request().try_entry().is_err());
     assert_eq!(probe(), Ok(()));
     assert_eq!((totals(&r).pass, totals(&r).block), (1, 1));
+}
+
+// https://github.com/Kuadrant/limitador/commit/52d911a, one per minute.
+#[test]
+fn b016_a_missing_weight_means_one_of_a_minute_too() {
+    let (engine, time) = flow(&per_minute(1));
+    let r = engine.resource("r");
+    let probe = || r.request().weight(0).try_entry().is_ok();
+    assert!(probe());
+    assert_eq!(passed(&r, 2), 1);
+    assert!(probe());
+    at(&time, 59_999);
+    assert_eq!(passed(&r, 1), 0);
+    at(&time, 60_000);
+    assert_eq!(passed(&r, 2), 1);
 }
 
 // https://github.com/boinkor-net/governor/issues/16, with a line in place of
@@ -186,8 +286,12 @@ async fn b017_many_async_waiters_are_admitted_at_the_rate_and_each_is_charged() 
 fn b209_two_rules_for_one_caller_do_not_share_a_counter() {
     let pairs = [("login", "search"), ("a:b", "a"), ("x/y{", "x/y{z}")];
     for (one, two) in pairs {
-        let rule =
-            |name: &str| format!(r#"{{"resource": "{name}", "count": 5, "limitApp": "other"}}"#);
+        let rule = |name: &str| {
+            format!(
+                r#"{{"resource": "{name}", "count": 5, "limitApp": "other",
+                     "statIntervalMs": 60000}}"#
+            )
+        };
         let (engine, _time) = flow(&format!("[{},{}]", rule(one), rule(two)));
         let calls = |name: &str, n: usize| {
             let r = engine.resource(name);

@@ -1,5 +1,5 @@
 //! Reported bugs of peers, kind K02: window boundaries. Those that need no
-//! engine (b018, b021, b024, b025) are tests of the core.
+//! engine (b018, b025, and b021 and b024 without one) are tests of the core.
 
 mod common;
 
@@ -37,4 +37,55 @@ fn b020_a_waiting_call_is_released_when_the_sliding_window_has_room() {
     assert!(r.try_entry().is_err());
     at(&time, 2_900);
     assert_eq!(common::passed(&r, 5), 3);
+}
+
+// https://github.com/salvo-rs/salvo/issues/1324
+#[test]
+fn b021_a_periodic_caller_recovers_after_a_burst() {
+    let rule = r#"[{"resource": "r", "count": 10, "statIntervalMs": 60000,
+                    "statSlidingWindowBucketCount": 6}]"#;
+    for (step, last_refusal) in [(10, 50), (15, 45), (20, 40), (30, 30), (60, 0)] {
+        let (engine, time) = common::flow(rule);
+        let r = engine.resource("r");
+        assert_eq!(common::passed(&r, 20), 10);
+        let refused = (1..=600 / step).map(|n| n * step).filter(|second| {
+            at(&time, second * 1_000);
+            r.try_entry().is_err()
+        });
+        assert_eq!(refused.max().unwrap_or(0), last_refusal, "each {step} s");
+    }
+}
+
+// https://github.com/mailgun/gubernator/issues/118, with a window in place of
+// the bucket: what comes back comes box by box, never all at once.
+#[test]
+fn b023_a_quota_does_not_jump_back_to_full_once_per_period() {
+    let (engine, time) = common::flow(r#"[{"resource": "r", "count": 3, "statIntervalMs": 1000}]"#);
+    let r = engine.resource("r");
+    let passes: Vec<u64> = (0..100)
+        .filter(|n| {
+            at(&time, n * 100);
+            r.try_entry().is_ok()
+        })
+        .collect();
+    assert_eq!(passes.len(), 30);
+    for (first, fourth) in passes.iter().zip(&passes[3..]) {
+        assert!(fourth - first >= 10, "four calls within a second");
+    }
+}
+
+// https://github.com/alisaifee/limits/issues/28
+#[test]
+fn b024_a_call_does_not_prolong_the_window() {
+    for boxes in [1, 2, 6, 10] {
+        let (engine, time) = common::flow(&format!(
+            r#"[{{"resource": "r", "count": 2, "statIntervalMs": 6000,
+                  "statSlidingWindowBucketCount": {boxes}}}]"#
+        ));
+        let r = engine.resource("r");
+        for n in 0..10 {
+            at(&time, n * 5_000);
+            assert!(r.try_entry().is_ok(), "call {n} with {boxes} boxes");
+        }
+    }
 }

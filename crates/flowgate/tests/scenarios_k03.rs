@@ -150,6 +150,17 @@ fn b040_a_small_limit_over_a_day_is_that_limit() {
     }
 }
 
+// https://github.com/inngest/inngest/pull/1459, as a rule.
+#[test]
+fn b040_a_rule_of_few_calls_a_day_lets_them_all_pass_at_once() {
+    for limit in [1, 5, 9, 10] {
+        let (engine, _time) = flow(&format!(
+            r#"[{{"resource": "r", "count": {limit}, "statIntervalMs": 86400000}}]"#
+        ));
+        assert_eq!(passed(&engine.resource("r"), limit + 5), limit);
+    }
+}
+
 // https://github.com/animir/node-rate-limiter-flexible/issues/231, with the
 // open time of a breaker: the longest block there is.
 #[test]

@@ -24,6 +24,27 @@ fn b124_a_limit_changed_inside_a_running_window_sees_what_was_used() {
     }
 }
 
+// https://github.com/mailgun/gubernator/pull/40, with the interval reported, and
+// shortened: the shorter one begins to count when it is first asked for.
+#[test]
+fn b124_a_limit_or_length_changed_inside_a_running_minute_applies_at_once() {
+    let rule = |count: u32, seconds: u32| {
+        let ms = seconds * 1_000;
+        format!(r#"[{{"resource": "r", "count": {count}, "statIntervalMs": {ms}}}]"#)
+    };
+    for (count, seconds, left) in [(50, 60, 0), (200, 60, 120), (100, 30, 100)] {
+        let (engine, time) = flow(&rule(100, 60));
+        let r = engine.resource("r");
+        at(&time, 10_000);
+        assert_eq!(passed(&r, 80), 80);
+        at(&time, 11_000);
+        engine.load_json("flow", rule(count, seconds)).unwrap();
+        assert_eq!(passed(&r, 300), left, "{count} in {seconds} s");
+        let reset = r.entry().unwrap_err().retry_after().unwrap();
+        assert!(reset <= ms(u64::from(seconds) * 1_000), "{reset:?}");
+    }
+}
+
 // https://github.com/resilience4j/resilience4j/issues/2489
 #[test]
 fn b125_a_limit_that_was_lowered_refills() {

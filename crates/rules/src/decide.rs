@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate_core::{Block, BlockKind, Call, Departure, Measure, RuleId};
+use flowgate_core::{Block, BlockKind, Call, Departure, Measure, Queue, RuleId};
 
 use crate::Settings;
 use crate::head::RuleMode;
@@ -23,12 +23,22 @@ pub trait Decide: RuleKind {
     /// Whether its rules want to hear how calls end.
     const HEARS_EXITS: bool;
 
+    /// Whether its rules want to hear that a call was admitted.
+    const HEARS_PASSES: bool = false;
+
     /// Whether the rule is for this call at all. Asked before
     /// [`decide`](Self::decide), and again when the call is counted as one that
     /// the rule let pass.
     fn applies(rule: &InForce<Self>, call: &Call<'_>) -> bool {
         let _ = (rule, call);
         true
+    }
+
+    /// A limit that the enforced rules of one resource share, so that the first
+    /// takes what all of them allow: see [`InForce::least`]. Default: none.
+    fn shared_limit(rule: &Self::Rule) -> u64 {
+        let _ = rule;
+        u64::MAX
     }
 
     /// Takes what the call needs in one atomic step, or refuses and keeps
@@ -41,6 +51,14 @@ pub trait Decide: RuleKind {
     /// and only reads what it shares with others.
     fn observe(rule: &InForce<Self>, call: &mut Call<'_>) -> Decision {
         Self::decide(rule, call)
+    }
+
+    /// The call that left this ticket was admitted: its nodes count it from now
+    /// on. What the ticket says may be changed. Asked only if
+    /// [`HEARS_PASSES`](Self::HEARS_PASSES), and only of enforced rules: an
+    /// observed one learns it from [`observe`](Self::observe).
+    fn passed(rule: &InForce<Self>, ticket: &mut [u64; 3]) {
+        let _ = (rule, ticket);
     }
 
     /// Gives back what a ticket stands for: a later rule or slot refused, or
@@ -71,6 +89,9 @@ pub enum Decision {
     Pass,
     /// It may pass when this much time has gone by; its place is reserved.
     Wait(Duration),
+    /// It may pass when permits of its resource are free, and may wait for them.
+    /// The call keeps nothing meanwhile, and is asked about anew with them.
+    Queue(Queue),
     /// It may not pass.
     Block(Block),
 }
@@ -85,6 +106,9 @@ pub struct InForce<K: RuleKind> {
     pub id: RuleId,
     /// Which of its slot's rules it is.
     pub index: u32,
+    /// The least [`Decide::shared_limit`] of this rule and of the enforced ones
+    /// that are asked after it.
+    pub least: u64,
 }
 
 impl<K: RuleKind> InForce<K> {
@@ -95,6 +119,7 @@ impl<K: RuleKind> InForce<K> {
             id: RuleId::new(entry.id()),
             entry,
             index,
+            least: u64::MAX,
         }
     }
 

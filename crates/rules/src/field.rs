@@ -18,9 +18,17 @@ pub struct FieldSpec {
     pub help: &'static str,
     /// The last half of an error about it: what would do.
     pub advice: &'static str,
-    /// Whether sentinel-golang's rules have it under the same name, so that
-    /// it does not tell the two dialects apart.
+    /// Whether it is written so in sentinel-golang's dialect too, so that it
+    /// does not tell the two apart.
     pub shared: bool,
+    /// Whether it is Flowgate's own: Sentinel for Java does not read it.
+    pub added: bool,
+    /// Whether every rule has to have it.
+    pub required: bool,
+    /// The least that a rule which uses it may say, of a number.
+    pub min: Option<u32>,
+    /// The most.
+    pub max: Option<u32>,
 }
 
 /// What may stand in a field.
@@ -52,6 +60,9 @@ pub struct Choice {
     pub aliases: &'static [&'static str],
     /// What it does.
     pub help: &'static str,
+    /// Whether it is written by its name alone: Sentinel refuses its number, so
+    /// a document that has the number there is at fault.
+    pub by_name: bool,
 }
 
 /// An enum that JSON writes as a number or a name.
@@ -60,15 +71,6 @@ pub trait Mode: Copy + 'static {
     const ALL: &'static [Self];
     /// Names and help, in the order of [`ALL`](Mode::ALL).
     const CHOICES: &'static [Choice];
-}
-
-/// A field name of sentinel-golang's rules that Sentinel's own do not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Spelling {
-    /// The name in sentinel-golang.
-    pub theirs: &'static str,
-    /// What to write here instead, to follow "here".
-    pub ours: &'static str,
 }
 
 impl FieldSpec {
@@ -82,6 +84,10 @@ impl FieldSpec {
             help,
             advice: "",
             shared: false,
+            added: false,
+            required: false,
+            min: None,
+            max: None,
         }
     }
 
@@ -99,10 +105,38 @@ impl FieldSpec {
         self
     }
 
-    /// Marks a name that sentinel-golang uses too.
+    /// Marks a field that is written so in sentinel-golang's dialect too.
     #[must_use]
     pub const fn shared(mut self) -> Self {
         self.shared = true;
+        self
+    }
+
+    /// Marks a field that Sentinel for Java does not read.
+    #[must_use]
+    pub const fn added(mut self) -> Self {
+        self.added = true;
+        self
+    }
+
+    /// Marks a field that every rule has to have.
+    #[must_use]
+    pub const fn required(mut self) -> Self {
+        self.required = true;
+        self
+    }
+
+    /// The least that may stand there.
+    #[must_use]
+    pub const fn min(mut self, min: u32) -> Self {
+        self.min = Some(min);
+        self
+    }
+
+    /// The most that may stand there.
+    #[must_use]
+    pub const fn max(mut self, max: u32) -> Self {
+        self.max = Some(max);
         self
     }
 }
@@ -115,7 +149,15 @@ impl Choice {
             name,
             aliases: &[],
             help,
+            by_name: false,
         }
+    }
+
+    /// Takes its number away: it is written by name.
+    #[must_use]
+    pub const fn by_name(mut self) -> Self {
+        self.by_name = true;
+        self
     }
 
     /// Further names.
@@ -141,7 +183,10 @@ pub(crate) fn choices_text(choices: &[Choice]) -> String {
     let shown: Vec<String> = choices
         .iter()
         .enumerate()
-        .map(|(number, choice)| format!("{number} ({})", choice.name))
+        .map(|(number, choice)| match choice.by_name {
+            true => format!("\"{}\"", choice.name),
+            false => format!("{number} ({})", choice.name),
+        })
         .collect();
     match shown.split_last() {
         Some((last, [])) => last.clone(),

@@ -6,8 +6,9 @@ use std::hash::Hash;
 use serde::Serialize;
 
 use crate::Settings;
+use crate::dialect::{Dialect, Golang, GolangSpec};
 use crate::document::Fields;
-use crate::field::{FieldSpec, Spelling};
+use crate::field::FieldSpec;
 use crate::head::{self, Head};
 
 /// One kind of rule: how its JSON is read, what makes it valid, and what it
@@ -22,6 +23,12 @@ pub trait RuleKind: Sized + Send + Sync + 'static {
     /// What its rules are for, one sentence.
     const ABOUT: &'static str;
 
+    /// What there is to know beyond its fields, as Markdown with headings from
+    /// the third level on. Its JSON blocks are lists of the kind, or whole
+    /// documents. The tables of fields stand where a line says `{{fields}}`,
+    /// else in front.
+    const GUIDE: &'static str = "";
+
     /// What a rule of the kind is for.
     const SCOPE: Scope = Scope::Resource;
 
@@ -35,9 +42,9 @@ pub trait RuleKind: Sized + Send + Sync + 'static {
     /// The fields of its JSON objects, those of the [`Head`] left out.
     fn fields() -> &'static [FieldSpec];
 
-    /// Names that sentinel-golang uses for its fields.
-    fn spellings() -> &'static [Spelling] {
-        &[]
+    /// How sentinel-golang writes its rules; `None`: as they are written here.
+    fn golang() -> Option<Golang<Self>> {
+        None
     }
 
     /// Reads a rule whose head has been read. Fields of a wrong type are
@@ -48,6 +55,12 @@ pub trait RuleKind: Sized + Send + Sync + 'static {
     /// hardly means. A bad value is a fault exactly when the rule uses it.
     /// The head is looked at elsewhere.
     fn validate(rule: &Self::Rule, settings: &Settings, fields: &mut Fields<'_>);
+
+    /// The rule with what it does not use put back to the defaults: two rules
+    /// of which that is equal mean the same. Only to find such pairs.
+    fn normalized(rule: &Self::Rule) -> Self::Rule {
+        rule.clone()
+    }
 
     /// What the rule says that every rule says.
     fn head(rule: &Self::Rule) -> &Head;
@@ -79,8 +92,10 @@ pub struct KindSpec {
     pub head: &'static [FieldSpec],
     /// The fields of its own.
     pub fields: &'static [FieldSpec],
-    /// Names of sentinel-golang that its fields do not have.
-    pub spellings: &'static [Spelling],
+    /// What sentinel-golang calls it and its fields; `None`: the same.
+    pub golang: Option<GolangSpec>,
+    /// What there is to know beyond the fields, as Markdown.
+    pub guide: &'static str,
 }
 
 impl KindSpec {
@@ -96,7 +111,8 @@ impl KindSpec {
                 Scope::Engine => head::FIELDS_OF_ENGINE,
             },
             fields: K::fields(),
-            spellings: K::spellings(),
+            golang: K::golang().map(|golang| golang.spec),
+            guide: K::GUIDE,
         }
     }
 
@@ -104,4 +120,47 @@ impl KindSpec {
     pub fn all_fields(&self) -> impl Iterator<Item = &'static FieldSpec> + use<> {
         self.head.iter().chain(self.fields)
     }
+
+    /// The fields that a rule may have in this dialect: those of every kind,
+    /// then its own, then those of Flowgate that the dialect does not know.
+    pub fn fields_in(&self, dialect: Dialect) -> impl Iterator<Item = &'static FieldSpec> + use<> {
+        let golang = self.golang.filter(|_| dialect == Dialect::Golang);
+        let theirs: &'static [FieldSpec] = golang.map_or(&[], |golang| golang.fields);
+        let ours = self.fields.iter().filter(move |spec| match &golang {
+            None => true,
+            Some(golang) => is_in_both(spec, golang),
+        });
+        self.head.iter().chain(theirs).chain(ours)
+    }
+
+    /// The field of this name in a dialect.
+    #[must_use]
+    pub fn field(&self, dialect: Dialect, name: &str) -> Option<&'static FieldSpec> {
+        self.fields_in(dialect).find(|spec| spec.name == name)
+    }
+
+    /// Whose rule it is that has this field; `None` if both dialects have it,
+    /// or none.
+    #[must_use]
+    pub fn told_by(&self, name: &str) -> Option<Dialect> {
+        let golang = self.golang.as_ref()?;
+        if name == GOLANG_ID {
+            return Some(Dialect::Golang);
+        }
+        let ours = self.all_fields().find(|spec| spec.name == name);
+        match (ours, golang.field(name)) {
+            (Some(ours), None) if !ours.shared => Some(Dialect::Sentinel),
+            (None, Some(_)) => Some(Dialect::Golang),
+            _ => None,
+        }
+    }
+}
+
+/// How sentinel-golang wrote `id` before its fields had names of their own.
+pub(crate) const GOLANG_ID: &str = "ID";
+
+/// Whether our field is written alike in sentinel-golang's rules, and is not
+/// one of theirs anyway.
+fn is_in_both(ours: &FieldSpec, golang: &GolangSpec) -> bool {
+    ours.shared && golang.field(ours.name).is_none() && golang.name_there(ours.name).is_none()
 }

@@ -5,11 +5,14 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::authority::Authority;
 use crate::degrade::Degrade;
-use crate::document::{Draft, Loading, Value, read_list};
+use crate::document::{Draft, Item, Loading, read_list};
 use crate::flow::Flow;
+use crate::isolation::Isolation;
 use crate::kind::{KindSpec, RuleKind};
 use crate::param_flow::ParamFlow;
+use crate::system::System;
 use crate::table::{AnyTable, RuleTable};
 
 /// A list of kinds, in the order of their slots.
@@ -21,7 +24,7 @@ pub struct Kinds(Arc<[Kind]>);
 pub(crate) struct Kind {
     pub(crate) spec: KindSpec,
     pub(crate) empty: fn() -> Arc<dyn AnyTable>,
-    pub(crate) read: fn(Value<'_>, &mut Loading<'_>) -> Drafts,
+    pub(crate) read: fn(Vec<Item<'_>>, &mut Loading<'_>) -> Drafts,
     pub(crate) replace: Replace,
 }
 
@@ -53,8 +56,11 @@ impl Kinds {
     #[must_use]
     pub fn standard() -> Self {
         Self(Arc::from([
+            Kind::of::<Authority>(),
+            Kind::of::<System>(),
             Kind::of::<ParamFlow>(),
             Kind::of::<Flow>(),
+            Kind::of::<Isolation>(),
             Kind::of::<Degrade>(),
         ]))
     }
@@ -100,7 +106,7 @@ impl Kind {
         Self {
             spec: KindSpec::of::<K>(),
             empty: || Arc::new(RuleTable::<K>::default()),
-            read: |value, loading| Drafts::of::<K>(read_list::<K>(value, loading)),
+            read: |items, loading| Drafts::of::<K>(read_list::<K>(items, loading)),
             replace: |old, change, drafts, loading| {
                 let (old, (drafts, faulty)) = (table::<K>(old), drafts.into_list::<K>());
                 Arc::new(match change {

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use crate::Settings;
+use crate::dialect::Dialect;
 use crate::document::{
-    Fault, LoadReport, Loading, OnInvalid, RuleError, Shape, Value, check_list, open, shorten,
+    Fault, Item, LoadOptions, LoadReport, Loading, OnInvalid, RuleError, Shape, Value, check_list,
+    open, open_list, shorten,
 };
 use crate::field;
 use crate::kind::RuleKind;
 use crate::kinds::{self, Change, Drafts, Kinds};
 use crate::table::{AnyTable, RuleInfo, RuleTable};
+use crate::write::Written;
 
 /// All rules, one table per kind. It never changes; loading makes another,
 /// which shares what is still the same.
@@ -37,8 +40,8 @@ pub struct RuleSet {
 /// The kind that errors take for an example.
 const DOCUMENTED: &str = "flow";
 
-/// Lists that were read, in the order of the kinds.
-type Read = Vec<Option<Drafts>>;
+/// A list of a document, opened: index of its kind, the kind, its elements.
+type List<'k, 'a> = (usize, &'k kinds::Kind, Vec<Item<'a>>);
 
 impl RuleSet {
     /// No rules, of any of these kinds.
@@ -105,9 +108,9 @@ impl RuleSet {
         kind: &str,
         text: impl AsRef<[u8]>,
         settings: &Settings,
-        on_invalid: OnInvalid,
+        options: impl Into<LoadOptions>,
     ) -> Result<(Self, LoadReport), RuleError> {
-        self.with_list_as(None, kind, text.as_ref(), settings, on_invalid)
+        self.with_list_as(None, kind, text.as_ref(), settings, options.into())
     }
 
     /// These rules and those of a JSON list of `kind`, behind the others.
@@ -120,10 +123,10 @@ impl RuleSet {
         kind: &str,
         text: impl AsRef<[u8]>,
         settings: &Settings,
-        on_invalid: OnInvalid,
+        options: impl Into<LoadOptions>,
     ) -> Result<(Self, LoadReport), RuleError> {
         let append = Some(Change::Append);
-        self.with_list_as(append, kind, text.as_ref(), settings, on_invalid)
+        self.with_list_as(append, kind, text.as_ref(), settings, options.into())
     }
 
     /// These rules, with those of `kind` whose `resource` is written exactly so
@@ -139,10 +142,10 @@ impl RuleSet {
         resource: &str,
         text: impl AsRef<[u8]>,
         settings: &Settings,
-        on_invalid: OnInvalid,
+        options: impl Into<LoadOptions>,
     ) -> Result<(Self, LoadReport), RuleError> {
         let change = Some(Change::Resource(resource));
-        self.with_list_as(change, kind, text.as_ref(), settings, on_invalid)
+        self.with_list_as(change, kind, text.as_ref(), settings, options.into())
     }
 
     /// These rules without the one of this kind and id, if there is one. Made-up
@@ -158,7 +161,7 @@ impl RuleSet {
         settings: &Settings,
     ) -> Result<(Self, LoadReport), RuleError> {
         let change = Some(Change::Id(id));
-        self.with_list_as(change, kind, b"[]", settings, OnInvalid::Refuse)
+        self.with_list_as(change, kind, b"[]", settings, OnInvalid::Refuse.into())
     }
 
     fn with_list_as(
@@ -167,9 +170,9 @@ impl RuleSet {
         name: &str,
         text: &[u8],
         settings: &Settings,
-        on_invalid: OnInvalid,
+        options: LoadOptions,
     ) -> Result<(Self, LoadReport), RuleError> {
-        let mut loading = Loading::new(settings, on_invalid);
+        let mut loading = Loading::new(settings, options);
         if let Some(Change::Resource(resource)) = change {
             loading.only_for = Some(resource.to_owned());
         }
@@ -181,7 +184,9 @@ impl RuleSet {
                 message: self.unknown_kind(name),
             }));
         };
-        let drafts = (kind.read)(value, &mut loading);
+        let items = open_list(&kind.spec, value, &mut loading);
+        loading.recognise([(kind.spec, &*items)].into_iter());
+        let drafts = (kind.read)(items, &mut loading);
         let mut set = self.clone();
         if let Some(table) = set.tables.get_mut(at) {
             *table = (kind.replace)(table, change, drafts, &mut loading);
@@ -200,15 +205,18 @@ impl RuleSet {
         &self,
         text: impl AsRef<[u8]>,
         settings: &Settings,
-        on_invalid: OnInvalid,
+        options: impl Into<LoadOptions>,
     ) -> Result<(Self, LoadReport), RuleError> {
-        let mut loading = Loading::new(settings, on_invalid);
+        let mut loading = Loading::new(settings, options.into());
         let clear = "{\"flow\": []}";
         let (text, base, value) = open(text.as_ref(), "document", clear)?;
-        let read = self.read_document(value, &mut loading);
+        let mut lists = self.open_document(value, &mut loading);
+        loading.recognise(lists.iter().map(|(_, kind, items)| (kind.spec, &**items)));
+        lists.sort_by_key(|(at, ..)| *at);
         let mut set = self.clone();
-        for ((table, kind), drafts) in set.tables.iter_mut().zip(self.kinds.iter()).zip(read) {
-            if let Some(drafts) = drafts {
+        for (at, kind, items) in lists {
+            let drafts = (kind.read)(items, &mut loading);
+            if let Some(table) = set.tables.get_mut(at) {
                 *table = (kind.replace)(table, None, drafts, &mut loading);
             }
         }
@@ -225,9 +233,9 @@ impl RuleSet {
         &self,
         rules: Vec<K::Rule>,
         settings: &Settings,
-        on_invalid: OnInvalid,
+        options: impl Into<LoadOptions>,
     ) -> Result<(Self, LoadReport), RuleError> {
-        let mut loading = Loading::new(settings, on_invalid);
+        let mut loading = Loading::new(settings, options.into());
         let Some((at, kind)) = self.kind(K::NAME) else {
             return Err(RuleError::one(Fault {
                 path: K::NAME.to_owned(),
@@ -243,13 +251,53 @@ impl RuleSet {
         Ok((set, loading.finish("", 0)?))
     }
 
+    /// The rules of these kinds as a document in `dialect`; names of no kind
+    /// are passed over.
+    ///
+    /// ```
+    /// use flowgate_rules::{Dialect, OnInvalid, RuleSet, Settings};
+    ///
+    /// let text = r#"{"flow": [{"resource": "mail", "count": 10, "controlBehavior": 2}]}"#;
+    /// let (rules, _) =
+    ///     RuleSet::default().with_document(text, &Settings::default(), OnInvalid::Refuse)?;
+    /// let written = rules.write(&["flow"], Dialect::Golang);
+    /// assert_eq!(
+    ///     written.text,
+    ///     r#"{
+    ///   "flow": [
+    ///     {"resource": "mail", "tokenCalculateStrategy": 0, "controlBehavior": 1, "threshold": 10, "maxQueueingTimeMs": 500}
+    ///   ]
+    /// }
+    /// "#
+    /// );
+    /// # Ok::<(), flowgate_rules::RuleError>(())
+    /// ```
+    #[must_use]
+    pub fn write(&self, kinds: &[&str], dialect: Dialect) -> Written {
+        let named = kinds.iter().filter_map(|name| self.kind(name));
+        let lists = named.filter_map(|(at, kind)| {
+            let table = self.tables.get(at)?;
+            Some((kind.spec.name, table.write(dialect)))
+        });
+        Written::document(lists.collect())
+    }
+
+    /// The rules of one kind as a list in `dialect`; an empty list if there is
+    /// no such kind.
+    #[must_use]
+    pub fn write_list(&self, kind: &str, dialect: Dialect) -> Written {
+        let table = self.kind(kind).and_then(|(at, _)| self.tables.get(at));
+        Written::list(table.map(|table| table.write(dialect)).unwrap_or_default())
+    }
+
     fn kind(&self, name: &str) -> Option<(usize, &kinds::Kind)> {
         let mut kinds = self.kinds.iter().enumerate();
         kinds.find(|(_, kind)| kind.spec.name == name)
     }
 
-    fn read_document(&self, value: Value<'_>, loading: &mut Loading<'_>) -> Read {
-        let mut read: Read = self.kinds.iter().map(|_| None).collect();
+    /// The lists of a document, in its order.
+    fn open_document<'a>(&self, value: Value<'a>, loading: &mut Loading<'_>) -> Vec<List<'_, 'a>> {
+        let mut lists = Vec::new();
         let members = match value.shape() {
             Shape::Object => value.members(),
             Shape::List => Err(format!(
@@ -268,7 +316,7 @@ impl RuleSet {
                     place: Some(value.place()),
                     message,
                 });
-                return read;
+                return lists;
             }
         };
         for (index, member) in members.iter().enumerate() {
@@ -278,10 +326,8 @@ impl RuleSet {
             let message = if is_repeated {
                 "given twice; keep one".to_owned()
             } else if let Some((at, kind)) = self.kind(&member.key) {
-                let drafts = (kind.read)(member.value, loading);
-                if let Some(place) = read.get_mut(at) {
-                    *place = Some(drafts);
-                }
+                let items = open_list(&kind.spec, member.value, loading);
+                lists.push((at, kind, items));
                 continue;
             } else {
                 self.unknown_kind(&member.key)
@@ -292,12 +338,18 @@ impl RuleSet {
                 message,
             });
         }
-        read
+        lists
     }
 
     fn unknown_kind(&self, name: &str) -> String {
         let kinds = self.kinds.specs();
         let names = || kinds.iter().map(|kind| kind.name);
+        let theirs = kinds
+            .iter()
+            .find(|kind| kind.golang.is_some_and(|golang| golang.kind == name));
+        if let Some(kind) = theirs {
+            return format!("sentinel-golang's name of a kind; here it is {}", kind.name);
+        }
         match field::similar(name, names()) {
             Some(meant) => format!("unknown kind of rules; did you mean `{meant}`?"),
             None if kinds

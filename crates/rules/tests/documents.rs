@@ -64,7 +64,7 @@ fn a_document_with_any_fault_is_refused_whole_and_all_faults_are_listed() {
             "flow[2].resource: missing; give the name of the resource that the rule limits (line 5, column 18)",
             "flow[2].count: \"2\" is text; write 2 without quotes (line 5, column 31)",
             "flow[2].grade: 7 is not known; write 0 (concurrency) or 1 (qps) (line 5, column 45)",
-            "flow[2].colour: unknown field; a flow rule has id, resource, regex, match, mode, enabled, limitApp, grade, count, strategy, refResource, controlBehavior, warmUpPeriodSec, warmUpColdFactor, maxQueueingTimeMs (line 5, column 48)",
+            "flow[2].colour: unknown field; a flow rule has id, resource, regex, match, mode, enabled, limitApp, grade, count, strategy, refResource, statIntervalMs, statSlidingWindowBucketCount, lowMemUsageThreshold, highMemUsageThreshold, memLowWaterMarkBytes, memHighWaterMarkBytes, controlBehavior, warmUpPeriodSec, warmUpColdFactor, maxQueueingTimeMs (line 5, column 48)",
             "flow[3]: a list is not a rule; write an object {\"resource\": ..., ...} (line 6, column 5)",
             "flow[4].cuont: unknown field; did you mean `count`? (line 7, column 23)",
             "flow[4].count: 1e400 is too large for a number; give calls per second or at once, 0 means none (line 7, column 44)",
@@ -270,14 +270,6 @@ fn other_unknown_fields_are_errors_with_a_hint() {
             "control_behavior",
             "unknown field; did you mean `controlBehavior`?",
         ),
-        (
-            "threshold",
-            "this is sentinel-golang's field; here write count, calls per second",
-        ),
-        (
-            "statIntervalInMs",
-            "this is sentinel-golang's field; here count is per second, leave it out",
-        ),
     ] {
         assert_eq!(
             refused(list(&format!(
@@ -360,43 +352,6 @@ fn the_wrong_call_is_an_error_that_names_the_other() {
 }
 
 #[test]
-fn fields_of_both_dialects_are_an_error() {
-    assert_eq!(
-        refused(document(
-            r#"{"flow": [{"resource": "a", "count": 1}],
-"degrade": [{"resource": "a", "maxAllowedRtMs": 200, "count": 200, "timeWindow": 1}]}"#
-        )),
-        [
-            "degrade[0].maxAllowedRtMs: this is sentinel-golang's field; here write count, the milliseconds from which on a call is slow (line 2, column 31)"
-        ]
-    );
-}
-
-#[test]
-fn a_text_of_no_dialect_is_sentinels_unless_it_means_two_things() {
-    let ambiguous = r#"[{"resource": "a", "controlBehavior": 1}]"#;
-    assert_eq!(
-        refused(list(ambiguous)),
-        [
-            "flow[0].controlBehavior: 1 is warm-up in Sentinel and queueing in sentinel-golang, and no field tells whose rule this is; write count (Sentinel) (line 1, column 39)"
-        ]
-    );
-    for told in [
-        r#"[{"resource": "a", "controlBehavior": 1, "count": 5}]"#,
-        r#"[{"resource": "a", "controlBehavior": 1}, {"resource": "b", "grade": 1}]"#,
-        r#"[{"resource": "a", "controlBehavior": "warmUp"}]"#,
-        r#"[{"resource": "a", "controlBehavior": 0}]"#,
-        r#"[{"resource": "a"}]"#,
-        "[]",
-    ] {
-        assert!(list(told).is_ok(), "{told}");
-    }
-    let elsewhere = r#"{"flow": [{"resource": "a", "controlBehavior": 1}],
-        "degrade": [{"resource": "a", "count": 1, "timeWindow": 1}]}"#;
-    assert!(document(elsewhere).is_ok());
-}
-
-#[test]
 fn the_id_is_given_or_made_of_kind_resource_and_number() {
     let (set, _) = list(
         r#"[{"resource": "a", "count": 1}, {"resource": "b", "count": 1, "id": 42},
@@ -465,7 +420,7 @@ fn a_report_reads_as_a_summary() {
          flow[1].count: -1 is negative; give calls per second or at once, 0 means none (line 1, column 62)\n\
          warnings:\n\
          flow[0].count: 0.5 per second allows no whole call in 1000 ms, so none can ever pass; \
-         for one call each 2 s write controlBehavior 2 (rateLimiter), else give a larger count (line 1, column 29)"
+         for one call each 2 s write controlBehavior 2 (rateLimiter) or count 1 with statIntervalMs, else give a larger count (line 1, column 29)"
     );
 }
 

@@ -1,8 +1,9 @@
 //! Properties of reading: no text panics, and what is written is read back.
 
+use flowgate_rules::flow::MemoryLimits;
 use flowgate_rules::{
-    BreakerStrategy, ControlBehavior, Degrade, DegradeRule, Flow, FlowRule, Grade, Head, LimitApp,
-    OnInvalid, RuleSet, Settings, Strategy as Reference,
+    BreakerStrategy, ControlBehavior, Degrade, DegradeRule, Flow, FlowRule, Forced, Grade, Head,
+    LimitApp, OnInvalid, RuleSet, Settings, Strategy as Reference,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -30,24 +31,43 @@ fn flow_rule() -> impl Strategy<Value = FlowRule> {
         any::<u32>(),
         option::of("[a-z0-9]{1,4}"),
     );
-    (who, what).prop_map(|((resource, app, grade, strategy, reference), what)| {
-        let (count, behavior, period, factor, wait, id) = what;
-        FlowRule {
-            head: Head {
-                id,
-                ..Head::of(resource)
-            },
-            limit_app: LimitApp::from(app),
-            grade,
-            count,
-            strategy,
-            ref_resource: (strategy != Reference::Direct).then_some(reference),
-            behavior,
-            warm_up_period_sec: period,
-            warm_up_cold_factor: factor,
-            max_queueing_time_ms: wait,
-        }
-    })
+    let over = (
+        option::of(any::<u32>()),
+        option::of(select(vec![0, 1, 2, 10, 1_000])),
+        option::of(
+            (1..u64::MAX / 2, 1..9_u64).prop_map(|(mark, more)| MemoryLimits {
+                low_usage: more as f64,
+                high_usage: 0.5,
+                low_mark_bytes: mark,
+                high_mark_bytes: mark + more,
+            }),
+        ),
+    );
+    (who, what, over).prop_map(
+        |((resource, app, grade, strategy, reference), what, over)| {
+            let (count, behavior, period, factor, wait, id) = what;
+            let (stat_interval_ms, boxes, memory) = over;
+            let follows_memory = grade == Grade::Qps && !behavior.warms_up();
+            FlowRule {
+                stat_interval_ms,
+                boxes,
+                memory: memory.filter(|_| follows_memory),
+                head: Head {
+                    id,
+                    ..Head::of(resource)
+                },
+                limit_app: LimitApp::from(app),
+                grade,
+                count,
+                strategy,
+                ref_resource: (strategy != Reference::Direct).then_some(reference),
+                behavior,
+                warm_up_period_sec: period,
+                warm_up_cold_factor: factor,
+                max_queueing_time_ms: wait,
+            }
+        },
+    )
 }
 
 fn degrade_rule() -> impl Strategy<Value = DegradeRule> {
@@ -55,23 +75,51 @@ fn degrade_rule() -> impl Strategy<Value = DegradeRule> {
         BreakerStrategy::SlowRatio,
         BreakerStrategy::ErrorRatio,
         BreakerStrategy::ErrorCount,
+        BreakerStrategy::ConsecutiveErrors,
     ];
     let limits = (select(modes), 0.0..=1.0_f64, 0.0..=1.0_f64);
-    let spans = (1..u32::MAX, 1..u32::MAX, 1..u32::MAX);
-    let probes = (option::of(1..u64::MAX), option::of(1..u32::MAX));
-    ("[a-z]{1,9}", limits, spans, probes).prop_map(|(resource, limits, spans, probes)| {
-        DegradeRule {
+    let window = prop_oneof![
+        (1..u32::MAX, 1..1_000_u32, 1..4_000_000_u32).prop_map(|(min, boxes, width)| (
+            min,
+            boxes,
+            boxes * width,
+            None
+        )),
+        (2..1_000_u32).prop_map(|calls| (calls, 1, 1_000, Some(calls))),
+    ];
+    let open = prop_oneof![
+        (1..u32::MAX).prop_map(|seconds| (seconds, None)),
+        (1..u64::MAX).prop_map(|millis| (0, Some(millis))),
+    ];
+    let growth = (1.0..9.0_f64, 0.0..=1.0_f64);
+    let probes = (
+        option::of(1..u64::MAX),
+        option::of(1..10_000_u32),
+        option::of(0.01..=1.0_f64),
+        option::of(select(vec![Forced::Open, Forced::Closed])),
+    );
+    let all = ("[a-z]{1,9}", limits, window, open, growth, probes);
+    all.prop_map(
+        |(resource, limits, window, open, growth, probes)| DegradeRule {
             head: Head::of(resource),
             grade: limits.0,
             count: limits.1,
             slow_ratio_threshold: limits.2,
-            time_window_sec: spans.0,
-            min_request_amount: spans.1,
-            stat_interval_ms: spans.2,
+            time_window_sec: open.0,
+            time_window_ms: open.1,
+            backoff_multiplier: growth.0,
+            max_time_window_sec: open.1.is_none().then_some(u32::MAX),
+            jitter: growth.1,
+            min_request_amount: window.0,
+            stat_interval_ms: window.2,
+            stat_buckets: window.1,
+            stat_window_calls: window.3,
             half_open_timeout_ms: probes.0,
             probe_num: probes.1,
-        }
-    })
+            probe_success_ratio: probes.2,
+            force: probes.3,
+        },
+    )
 }
 
 /// JSON-like text: right and wrong field names and values, torn at times.
@@ -88,6 +136,10 @@ fn nearly_rules() -> impl Strategy<Value = String> {
         "strategy",
         "refResource",
         "clusterMode",
+        "statIntervalMs",
+        "statSlidingWindowBucketCount",
+        "lowMemUsageThreshold",
+        "memHighWaterMarkBytes",
         "gmtCreate",
         "threshold",
         "x\\n",

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use flowgate_rules::{Decide, Degrade, InForce, Kinds, ParamFlow, RuleKind, Scope};
+use flowgate_rules::{
+    Authority, Decide, Degrade, InForce, Isolation, Kinds, ParamFlow, RuleKind, Scope, System,
+};
 
 use crate::build::{ChainPlan, Position};
 use crate::flow::FlowSlot;
@@ -29,8 +31,11 @@ impl SlotKinds {
         SlotKinds {
             kinds: Kinds::standard(),
             built_in: vec![
+                (BuiltIn::Authority, rules_of::<Authority>),
+                (BuiltIn::System, rules_of::<System>),
                 (BuiltIn::ParamFlow, rules_of::<ParamFlow>),
                 (BuiltIn::Flow, FlowSlot::make),
+                (BuiltIn::Isolation, rules_of::<Isolation>),
                 (BuiltIn::Degrade, rules_of::<Degrade>),
             ],
             custom: Vec::new(),

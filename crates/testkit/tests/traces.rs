@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-/// The areas that are decided by what exists: the leap array, flow rules,
-/// circuit breakers and hot parameters.
-const AREAS: [&str; 8] = [
+/// The areas that are decided by what exists: the leap array, lists of
+/// callers, hot parameters, flow rules and circuit breakers.
+const AREAS: [&str; 10] = [
+    "authority",
     "leap_array",
     "flow",
     "degrade",
     "param_flow",
+    "ideal/authority",
     "ideal/leap_array",
     "ideal/flow",
     "ideal/degrade",

@@ -71,6 +71,8 @@ pub struct Span {
 pub struct Taken {
     number: u64,
     amount: u32,
+    /// Which of a node's rings; 0 is the one of the node itself.
+    ring: u16,
     /// Passes in the span with these included, at the moment they were taken.
     sum: u64,
 }
@@ -239,6 +241,37 @@ impl Taken {
     pub fn amount(&self) -> u32 {
         self.amount
     }
+
+    /// The same, known as taken of that ring of a node.
+    #[inline]
+    pub(crate) fn of_ring(mut self, ring: u16) -> Self {
+        self.ring = ring;
+        self
+    }
+
+    /// Which of a node's rings they were taken of.
+    #[inline]
+    pub(crate) fn ring(&self) -> u16 {
+        self.ring
+    }
+
+    /// What is needed to give them back, for a ticket; the second fills the
+    /// lower 48 bits.
+    pub fn to_words(self) -> [u64; 2] {
+        let ring = u64::from(self.ring) << u32::BITS;
+        [self.number, u64::from(self.amount) | ring]
+    }
+
+    /// The passes of a ticket. The sum at the time is not kept in it.
+    pub fn from_words([number, packed]: [u64; 2]) -> Self {
+        // The casts cut out what `to_words` has put there.
+        Taken {
+            number,
+            amount: packed as u32,
+            ring: (packed >> u32::BITS) as u16,
+            sum: 0,
+        }
+    }
 }
 
 /// The state a decision was made on: the present window and its word, and the
@@ -263,6 +296,7 @@ impl<B: Passes> Window<'_, B> {
         open.then_some(Taken {
             number: self.number,
             amount: n,
+            ring: 0,
             sum: 0,
         })
     }
@@ -305,6 +339,7 @@ impl<B: Passes> LeapArray<B> {
                 return Ok(Taken {
                     number: seen.number,
                     amount: n,
+                    ring: 0,
                     sum: seen.sum + amount,
                 });
             }

@@ -1,8 +1,12 @@
 //! How a circuit breaker decides on a call, and hears how it went.
+//!
+//! An observed breaker does all this with its own circuit, over the calls that
+//! are really admitted; nothing in it is shared, so `observe` is `decide`.
 
 use flowgate_core::{BlockKind, Call, Departure, Measure};
 
-use super::{Admitted, Degrade};
+use super::Degrade;
+use super::circuit::{Admitted, Change, Refused};
 use crate::decide::{Decide, Decision, InForce};
 
 impl Decide for Degrade {
@@ -10,31 +14,37 @@ impl Decide for Degrade {
     const HEARS_EXITS: bool = true;
 
     fn decide(rule: &InForce<Self>, call: &mut Call<'_>) -> Decision {
-        match rule.state.admit(call.now) {
+        match rule.state.admit(call.now, tell(rule, call.resource)) {
             Ok(admitted) => {
-                let [generation, probe] = admitted.to_words();
-                rule.leave_ticket(call, [generation, probe, 0]);
+                rule.leave_ticket(call, admitted.to_words());
                 Decision::Pass
             }
-            Err(wait) => {
-                let threshold = rule.rule().threshold();
-                let block = rule.block(Measure::Breaker, threshold, threshold);
-                Decision::Block(block.retry_after_at(Some(wait)))
-            }
+            Err(refused) => Decision::Block(block(rule, refused)),
         }
     }
 
-    fn undo(rule: &InForce<Self>, ticket: [u64; 3], _: &Call<'_>) {
-        rule.state.undecided(admitted(ticket));
+    fn undo(rule: &InForce<Self>, ticket: [u64; 3], call: &Call<'_>) {
+        let admitted = Admitted::from_words(ticket);
+        let told = tell(rule, call.resource);
+        rule.state.undecided(admitted, call.now, told);
     }
 
     fn exited(rule: &InForce<Self>, ticket: [u64; 3], departure: &Departure<'_>) {
         let Departure { outcome, now, .. } = *departure;
+        let admitted = Admitted::from_words(ticket);
+        let told = tell(rule, departure.resource);
         rule.state
-            .report(admitted(ticket), outcome, departure.took(), now);
+            .report(admitted, outcome, departure.took(), now, told);
     }
 }
 
-fn admitted([generation, probe, _]: [u64; 3]) -> Admitted {
-    Admitted::from_words([generation, probe])
+fn tell<'t>(rule: &'t InForce<Degrade>, resource: &'t str) -> impl FnMut(Change) + 't {
+    move |change| rule.state.observers().tell(resource, &rule.id, change)
+}
+
+#[cold]
+fn block(rule: &InForce<Degrade>, refused: Refused) -> flowgate_core::Block {
+    let threshold = rule.rule().threshold();
+    rule.block(Measure::Breaker, threshold, threshold)
+        .retry_after_at(refused.retry_after)
 }

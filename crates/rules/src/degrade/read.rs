@@ -1,9 +1,11 @@
-//! How a circuit breaker is written in JSON, and what makes it valid.
+//! How a circuit breaker is written in JSON.
 
-use super::{BreakerState, BreakerStrategy, Degrade, DegradeRule};
+use super::circuit::Forced;
+use super::{BreakerState, BreakerStrategy, Degrade, DegradeRule, check, golang};
 use crate::Settings;
+use crate::dialect::Golang;
 use crate::document::Fields;
-use crate::field::{FieldKind, FieldSpec, Mode, Spelling};
+use crate::field::{FieldKind, FieldSpec, Mode};
 use crate::head::Head;
 use crate::kind::RuleKind;
 
@@ -21,82 +23,152 @@ const FIELDS: &[FieldSpec] = &[
         "what is looked at",
     )
     .default("0")
-    .advice("give 0 (slowRatio), 1 (errorRatio) or 2 (errorCount)"),
+    .advice("give 0 (slowRatio), 1 (errorRatio), 2 (errorCount) or \"consecutiveErrors\""),
     FieldSpec::new(
         "count",
         FieldKind::Number,
-        "milliseconds from which on a call is slow, the ratio of errors, or their number",
+        "slowRatio: a call of more milliseconds is slow; errorRatio: more than this ratio of \
+         errors opens it (1: when all fail); errorCount, consecutiveErrors: more than this number \
+         of errors, or of errors in a row, opens it, so 5 opens at the sixth",
     )
     .default("0")
-    .advice("give milliseconds (slowRatio), 0 to 1 (errorRatio) or a number of errors"),
+    .advice("give milliseconds (slowRatio), 0 to 1 (errorRatio) or a number of errors")
+    .min(0),
     FieldSpec::new(
         "slowRatioThreshold",
         FieldKind::Number,
-        "the ratio of slow calls that is too much",
+        "slowRatio: more than this ratio of slow calls opens it (1: when all are slow)",
     )
     .default("1.0")
-    .advice("give a ratio from 0 to 1"),
+    .advice("give a ratio from 0 to 1")
+    .min(0)
+    .max(1),
     FieldSpec::new("timeWindow", FieldKind::Whole, "seconds that it stays open")
         .advice("give the seconds that the breaker stays open, at least 1"),
     FieldSpec::new(
+        "timeWindowMs",
+        FieldKind::Whole,
+        "the same in milliseconds, instead of timeWindow",
+    )
+    .advice("give the milliseconds that the breaker stays open, at least 1")
+    .shared()
+    .added()
+    .min(1),
+    FieldSpec::new(
+        "backoffMultiplier",
+        FieldKind::Number,
+        "how many times longer it stays open each time that it opens again without having closed",
+    )
+    .default("1.0")
+    .advice("give a number of at least 1; 1 means always the same")
+    .shared()
+    .added()
+    .min(1),
+    FieldSpec::new(
+        "maxTimeWindow",
+        FieldKind::Whole,
+        "the most seconds that it stays open by backoffMultiplier; absent: 3600",
+    )
+    .advice("give seconds, at least timeWindow, or leave it out")
+    .shared()
+    .added()
+    .min(1),
+    FieldSpec::new(
+        "jitter",
+        FieldKind::Number,
+        "by what part of itself the open time may be longer or shorter, so that not all callers \
+         come back at once",
+    )
+    .default("0.0")
+    .advice("give a ratio from 0 to 1")
+    .shared()
+    .added()
+    .min(0)
+    .max(1),
+    FieldSpec::new(
         "minRequestAmount",
         FieldKind::Whole,
-        "calls that there must have been before it opens",
+        "calls that there must have been before it opens; consecutiveErrors does not look at it",
     )
     .default("5")
     .advice("give a number of calls, at least 1")
-    .shared(),
+    .shared()
+    .min(1),
     FieldSpec::new(
         "statIntervalMs",
         FieldKind::Whole,
-        "the span that is looked at",
+        "the span that is looked at; consecutiveErrors looks at no span",
     )
     .default("1000")
     .advice("give milliseconds, at least 1")
-    .shared(),
+    .shared()
+    .min(1),
+    FieldSpec::new(
+        "statSlidingWindowBucketCount",
+        FieldKind::Whole,
+        "in how many boxes the span is counted: with 1 it begins anew each time, with more it \
+         slides by a box",
+    )
+    .default("1")
+    .advice("give a number of boxes from 1 to 1000")
+    .shared()
+    .added()
+    .min(1)
+    .max(1000),
+    FieldSpec::new(
+        "statWindowCalls",
+        FieldKind::Whole,
+        "looks at this many last calls instead of a span of time",
+    )
+    .advice("give a number of calls from 1 to 100000, or leave it out")
+    .shared()
+    .added()
+    .min(1)
+    .max(100_000),
     FieldSpec::new(
         "halfOpenTimeoutMs",
         FieldKind::Whole,
         "when a probe that has not come back is given up; absent: after the open time",
     )
     .advice("give milliseconds, at least 1, or leave it out")
-    .shared(),
+    .shared()
+    .added()
+    .min(1),
     FieldSpec::new(
         "probeNum",
         FieldKind::Whole,
         "how many probes there are, and that many must succeed; absent: one",
     )
     .advice("give a number of probes, at least 1, or leave it out")
-    .shared(),
-];
-
-const SPELLINGS: &[Spelling] = &[
-    Spelling {
-        theirs: "strategy",
-        ours: "write grade, 0 (slowRatio), 1 (errorRatio) or 2 (errorCount)",
-    },
-    Spelling {
-        theirs: "threshold",
-        ours: "write slowRatioThreshold (grade 0) or count (grades 1 and 2)",
-    },
-    Spelling {
-        theirs: "maxAllowedRtMs",
-        ours: "write count, the milliseconds from which on a call is slow",
-    },
-    Spelling {
-        theirs: "retryTimeoutMs",
-        ours: "write timeWindow, in seconds",
-    },
-    Spelling {
-        theirs: "statSlidingWindowBucketCount",
-        ours: "the window is one bucket, leave it out",
-    },
+    .shared()
+    .added()
+    .min(1),
+    FieldSpec::new(
+        "probeSuccessRatio",
+        FieldKind::Number,
+        "the part of probeNum that has to succeed for it to close, and with less in reach it \
+         opens again; absent: all",
+    )
+    .advice("give a ratio above 0 and up to 1, or leave it out")
+    .shared()
+    .added()
+    .min(0)
+    .max(1),
+    FieldSpec::new(
+        "force",
+        FieldKind::Mode(Forced::CHOICES),
+        "open or closed whatever calls do; absent: as calls go",
+    )
+    .advice("give open or closed, or leave it out")
+    .shared()
+    .added(),
 ];
 
 impl RuleKind for Degrade {
     const NAME: &'static str = "degrade";
     const ABOUT: &'static str =
         "stops calling a resource for a while when it is slow or fails: a circuit breaker";
+    const GUIDE: &'static str = include_str!("guide.md");
     type Rule = DegradeRule;
     type State = BreakerState;
 
@@ -104,15 +176,15 @@ impl RuleKind for Degrade {
         FIELDS
     }
 
-    fn spellings() -> &'static [Spelling] {
-        SPELLINGS
+    fn golang() -> Option<Golang<Self>> {
+        Some(golang::FORM)
     }
 
     fn parse(head: Head, fields: &mut Fields<'_>) -> DegradeRule {
         if !fields.has("count") {
             fields.warn("count", "missing and taken as 0; write count");
         }
-        if !fields.has("timeWindow") {
+        if !fields.has("timeWindow") && !fields.has("timeWindowMs") {
             fields.fault(
                 "timeWindow",
                 "missing; give the seconds that the breaker stays open, at least 1",
@@ -132,83 +204,40 @@ impl RuleKind for Degrade {
             count: fields.number("count").unwrap_or_default(),
             slow_ratio_threshold: fields.number("slowRatioThreshold").unwrap_or(1.0),
             time_window_sec: fields.u32("timeWindow", true).unwrap_or_default(),
+            time_window_ms: fields.u64("timeWindowMs", true),
+            backoff_multiplier: fields.number("backoffMultiplier").unwrap_or(1.0),
+            max_time_window_sec: fields.u32("maxTimeWindow", true),
+            jitter: fields.number("jitter").unwrap_or_default(),
             min_request_amount: fields
                 .u32("minRequestAmount", true)
                 .unwrap_or(DegradeRule::MIN_REQUEST_AMOUNT),
             stat_interval_ms: fields
                 .u32("statIntervalMs", true)
                 .unwrap_or(DegradeRule::STAT_INTERVAL_MS),
+            stat_buckets: fields
+                .u32("statSlidingWindowBucketCount", true)
+                .unwrap_or(1),
+            stat_window_calls: fields.u32("statWindowCalls", true),
             half_open_timeout_ms: fields.u64("halfOpenTimeoutMs", true),
             probe_num: fields.u32("probeNum", true),
+            probe_success_ratio: fields.number("probeSuccessRatio"),
+            force: fields.mode("force"),
         }
     }
 
-    fn validate(rule: &DegradeRule, _settings: &Settings, fields: &mut Fields<'_>) {
-        check_count(rule, fields);
-        if rule.grade == BreakerStrategy::SlowRatio {
-            check_ratio("slowRatioThreshold", rule.slow_ratio_threshold, fields);
-        }
-        for (field, is_zero, message) in [
-            (
-                "timeWindow",
-                rule.time_window_sec == 0,
-                "0 never opens; give the seconds that the breaker stays open, at least 1",
-            ),
-            (
-                "minRequestAmount",
-                rule.min_request_amount == 0,
-                "0 would open without a call; give a number of calls, at least 1",
-            ),
-            (
-                "statIntervalMs",
-                rule.stat_interval_ms == 0,
-                "0 looks at nothing; give milliseconds, at least 1",
-            ),
-            (
-                "halfOpenTimeoutMs",
-                rule.half_open_timeout_ms == Some(0),
-                "0 gives every probe up at once; give milliseconds, at least 1, or leave it out",
-            ),
-            (
-                "probeNum",
-                rule.probe_num == Some(0),
-                "0 would never close again; give a number of probes, at least 1, or leave it out",
-            ),
-        ] {
-            if is_zero {
-                fields.fault(field, message);
-            }
-        }
+    fn validate(rule: &DegradeRule, _: &Settings, fields: &mut Fields<'_>) {
+        check::check(rule, fields);
+    }
+
+    fn normalized(rule: &DegradeRule) -> DegradeRule {
+        rule.normalized()
     }
 
     fn head(rule: &DegradeRule) -> &Head {
         &rule.head
     }
 
-    fn new_state(rule: &DegradeRule, _: &Settings) -> BreakerState {
-        BreakerState::new(rule)
-    }
-}
-
-fn check_count(rule: &DegradeRule, fields: &mut Fields<'_>) {
-    let count = rule.count;
-    let advice = match rule.grade {
-        BreakerStrategy::ErrorRatio => return check_ratio("count", count, fields),
-        BreakerStrategy::SlowRatio => "give the milliseconds from which on a call is slow",
-        BreakerStrategy::ErrorCount => "give a number of errors",
-    };
-    if !count.is_finite() {
-        fields.fault("count", format!("{count} is not a finite number; {advice}"));
-    } else if count < 0.0 {
-        fields.fault("count", format!("{count} is negative; {advice}"));
-    }
-}
-
-fn check_ratio(field: &'static str, ratio: f64, fields: &mut Fields<'_>) {
-    if !(0.0..=1.0).contains(&ratio) {
-        fields.fault(
-            field,
-            format!("{ratio} is no ratio; give a number from 0 to 1"),
-        );
+    fn new_state(rule: &DegradeRule, settings: &Settings) -> BreakerState {
+        BreakerState::new(rule, settings)
     }
 }

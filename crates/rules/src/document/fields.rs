@@ -5,11 +5,16 @@
 //! `None`, as for an absent field, so that the rest of the rule is read and
 //! checked too. A second fault about the same field would be its echo and is
 //! dropped.
+//!
+//! In sentinel-golang's dialect a field goes by two names: checks that do not
+//! know of dialects speak of `count`, and what they say is about `threshold`.
 
+use crate::dialect::Dialect;
 use crate::field::{self, Choice, FieldKind, FieldSpec, Mode};
-use crate::kind::KindSpec;
+use crate::kind::{GOLANG_ID, KindSpec};
 
 use super::fault::{Fault, Place, Remark, Warning};
+use super::items::Item;
 use super::json::{Member, Shape, Value, shorten};
 
 /// Fields that Sentinel's dashboard, or Sentinel's cluster mode, puts into
@@ -29,12 +34,15 @@ const CLUSTER_MODE: &str = "clusterMode";
 #[derive(Debug)]
 pub struct Fields<'a> {
     kind: KindSpec,
+    dialect: Dialect,
     /// The rule that these fields are part of, and the field that they are in:
     /// `paramFlow[3].paramFlowItemList`.
     parent: Option<String>,
     position: usize,
     members: Vec<Member<'a>>,
     place: Option<Place>,
+    /// Names that differ from those of the kind: here, and in the text.
+    renamed: Vec<(&'static str, &'static str)>,
     faulty: Vec<&'static str>,
     found: Found,
 }
@@ -44,15 +52,28 @@ pub struct Fields<'a> {
 pub(crate) struct Found {
     pub(crate) faults: Vec<Fault>,
     pub(crate) warnings: Vec<Warning>,
+    /// Whether a warning is about a field that the rule has.
+    pub(crate) warns_of_given: bool,
     /// Dashboard fields that it had.
     pub(crate) dashboard: Vec<&'static str>,
-    /// Whether it had a field that only Sentinel's own rules have.
-    pub(crate) is_sentinels: bool,
-    /// The fault to report if no rule of the document shows its dialect.
-    pub(crate) ambiguous: Option<Fault>,
     /// Faults of parts that the rule can do without: they refuse the document,
     /// but where faulty rules are skipped only the part is.
     pub(crate) parts: Vec<Fault>,
+}
+
+/// Whether Sentinel's dashboard, or its cluster mode, adds this field.
+pub(crate) fn is_dashboards(name: &str) -> bool {
+    name == CLUSTER_MODE || DASHBOARD.contains(&name)
+}
+
+/// Fields that decide nothing and may stand in any rule.
+pub(crate) fn dashboards() -> impl Iterator<Item = &'static str> {
+    DASHBOARD.iter().copied().chain([CLUSTER_MODE])
+}
+
+/// `flow[3].count`
+pub(crate) fn rule_path(kind: &KindSpec, position: usize, field: &str) -> String {
+    format!("{}[{position}].{field}", kind.name)
 }
 
 impl<'a> Fields<'a> {
@@ -60,24 +81,44 @@ impl<'a> Fields<'a> {
     pub(crate) fn of_code(kind: KindSpec, position: usize) -> Self {
         Self {
             kind,
+            dialect: Dialect::Sentinel,
             parent: None,
             position,
             members: Vec::new(),
             place: None,
+            renamed: Vec::new(),
             faulty: Vec::new(),
             found: Found::default(),
         }
     }
 
-    /// The object `value` at `position` of the list `kind`. Keys are checked
+    /// The object `item` at `position` of the list `kind`. Keys are checked
     /// here: unknown ones and repeated ones are faults.
     pub(crate) fn of_object(
         kind: KindSpec,
+        dialect: Dialect,
         position: usize,
-        value: Value<'a>,
+        item: Item<'a>,
     ) -> Result<Self, Fault> {
-        let fields = Self::of_code(kind, position);
-        fields.read_object(value, "a rule; write an object {\"resource\": ..., ...}")
+        let mut fields = Self {
+            dialect,
+            place: Some(item.value.place()),
+            ..Self::of_code(kind, position)
+        };
+        fields.members = item.members.map_err(|message| Fault {
+            path: format!("{}[{position}]", kind.name),
+            place: Some(item.value.place()),
+            message,
+        })?;
+        if dialect == Dialect::Golang {
+            for member in &mut fields.members {
+                if member.key == GOLANG_ID {
+                    member.key = "id".into();
+                }
+            }
+        }
+        fields.check_keys();
+        Ok(fields)
     }
 
     fn read_object(mut self, value: Value<'a>, what: &str) -> Result<Self, Fault> {
@@ -95,8 +136,35 @@ impl<'a> Fields<'a> {
         Ok(self)
     }
 
+    /// The dialect that the rule is written in.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// From here on what is said of the field `ours` is said of `theirs`: for
+    /// rules that write one field of ours in one of several.
+    pub fn rename(&mut self, ours: &'static str, theirs: &'static str) {
+        self.renamed.push((ours, theirs));
+    }
+
+    /// What the text calls our field `field`.
+    #[must_use]
+    pub fn name_of(&self, field: &'static str) -> &'static str {
+        let mut renamed = self.renamed.iter().rev();
+        if let Some((_, theirs)) = renamed.find(|(ours, _)| *ours == field) {
+            return theirs;
+        }
+        let golang = self.kind.golang.as_ref();
+        golang
+            .filter(|_| self.dialect == Dialect::Golang)
+            .and_then(|golang| golang.name_there(field))
+            .unwrap_or(field)
+    }
+
     /// Records that `field` is wrong, as "what was found; what would do".
     pub fn fault(&mut self, field: &'static str, message: impl Into<String>) {
+        let field = self.name_of(field);
         if self.faulty.contains(&field) {
             return;
         }
@@ -107,28 +175,15 @@ impl<'a> Fields<'a> {
 
     /// Records that `field` is odd; the rule loads all the same.
     pub fn warn(&mut self, field: &'static str, message: impl Into<String>) {
-        let remark = self.remark(field, message.into());
+        self.found.warns_of_given |= self.has(field);
+        let remark = self.remark(self.name_of(field), message.into());
         self.found.warnings.push(remark);
-    }
-
-    /// Records that `field` means something else in sentinel-golang, which is
-    /// a fault if nothing else in the document tells whose rules these are.
-    pub fn ambiguous(&mut self, field: &'static str, message: impl Into<String>) {
-        let remark = self.remark(field, message.into());
-        self.found.ambiguous.get_or_insert(remark);
     }
 
     /// Whether the field was given, and not as `null`.
     #[must_use]
-    pub fn has(&self, field: &str) -> bool {
+    pub fn has(&self, field: &'static str) -> bool {
         self.value(field).is_some()
-    }
-
-    /// Whether the field was given as a number.
-    #[must_use]
-    pub fn has_number(&self, field: &str) -> bool {
-        self.value(field)
-            .is_some_and(|value| value.shape() == Shape::Number)
     }
 
     /// A text.
@@ -226,7 +281,17 @@ impl<'a> Fields<'a> {
     pub fn mode_number(&mut self, field: &'static str) -> Option<i128> {
         let value = self.value(field)?;
         match value.shape() {
-            Shape::Number => self.whole(field),
+            Shape::Number => {
+                let number = self.whole(field)?;
+                let choice = usize::try_from(number)
+                    .ok()
+                    .and_then(|index| self.choices(field).get(index));
+                if choice.is_some_and(|choice| choice.by_name) {
+                    self.fault_unknown_mode(field, &number.to_string());
+                    return None;
+                }
+                Some(number)
+            }
             Shape::Text => {
                 let name = self.text(field)?;
                 let index = field::choice_named(self.choices(field), &name);
@@ -277,7 +342,8 @@ impl<'a> Fields<'a> {
             name: field,
             head: &[],
             fields: specs,
-            spellings: &[],
+            golang: None,
+            guide: "",
             ..self.kind
         };
         let parent = format!("{}.{field}", self.path());
@@ -387,14 +453,15 @@ impl<'a> Fields<'a> {
     }
 
     fn spec(&self, field: &str) -> Option<&'static FieldSpec> {
-        self.kind.all_fields().find(|spec| spec.name == field)
+        self.kind.field(self.dialect, field)
     }
 
     /// The value of a field; `null` is how Sentinel's dashboard writes absent.
-    fn value(&self, field: &str) -> Option<Value<'a>> {
+    fn value(&self, field: &'static str) -> Option<Value<'a>> {
+        let name = self.name_of(field);
         self.members
             .iter()
-            .find(|member| member.key == field)
+            .find(|member| member.key == name)
             .map(|member| member.value)
             .filter(|value| value.shape() != Shape::Null)
     }
@@ -405,6 +472,47 @@ impl<'a> Fields<'a> {
             path: format!("{}.{field}", self.path()),
             place: member.map(|member| member.value.place()).or(self.place),
             message,
+        }
+    }
+
+    /// That the rule means one thing as Sentinel writes and another as
+    /// sentinel-golang does, and nothing tells which it is.
+    pub(crate) fn two_meanings(&self) -> Fault {
+        let modes = self.members.iter().find_map(|member| {
+            let number: usize = member.value.text().parse().ok()?;
+            let name = |dialect| match self.kind.field(dialect, &member.key)?.kind {
+                FieldKind::Mode(choices) => Some(choices.get(number)?.name),
+                _ => None,
+            };
+            let (here, there) = (name(Dialect::Sentinel)?, name(Dialect::Golang)?);
+            (here != there).then_some((member, number, here, there))
+        });
+        let (path, place, means) = match modes {
+            Some((member, number, here, there)) => (
+                format!("{}.{}", self.path(), member.key),
+                Some(member.value.place()),
+                format!("{number} is {here} in Sentinel's rules and {there} in sentinel-golang's"),
+            ),
+            None => (
+                self.path(),
+                self.place,
+                "means one thing in Sentinel's rules and another in sentinel-golang's".to_owned(),
+            ),
+        };
+        let telling = self.kind.golang.as_ref().and_then(|golang| {
+            let mut names = golang.names.iter();
+            names.find(|(ours, _)| self.kind.told_by(ours).is_some())
+        });
+        let would_do = match telling {
+            Some((ours, theirs)) => {
+                format!("write {ours} (Sentinel) or {theirs} (sentinel-golang), or say the dialect")
+            }
+            None => "say the dialect".to_owned(),
+        };
+        Fault {
+            path,
+            place,
+            message: format!("{means}, and no field tells whose these are; {would_do}"),
         }
     }
 
@@ -424,13 +532,12 @@ impl<'a> Fields<'a> {
                 .any(|earlier| earlier.key == key)
             {
                 self.fault_key(index, "given twice; keep one".to_owned());
-            } else if let Some(spec) = self.spec(key) {
-                self.found.is_sentinels |= !spec.shared && value.shape() != Shape::Null;
+            } else if self.spec(key).is_some() || is_absent(&self.kind, member) {
+                // Read by its kind.
             } else if self.parent.is_some() {
                 let message = self.unknown(key);
                 self.fault_key(index, message);
             } else if key == CLUSTER_MODE {
-                self.found.is_sentinels = true;
                 if self.flag(CLUSTER_MODE) == Some(true) {
                     self.warn(
                         CLUSTER_MODE,
@@ -438,7 +545,6 @@ impl<'a> Fields<'a> {
                     );
                 }
             } else if let Some(name) = DASHBOARD.iter().find(|name| **name == key) {
-                self.found.is_sentinels = true;
                 if value.shape() != Shape::Null {
                     self.found.dashboard.push(name);
                 }
@@ -450,15 +556,25 @@ impl<'a> Fields<'a> {
     }
 
     fn unknown(&self, key: &str) -> String {
-        let theirs = self
-            .kind
-            .spellings
-            .iter()
-            .find(|spelling| spelling.theirs == key);
-        if let Some(spelling) = theirs {
-            return format!("this is sentinel-golang's field; here {}", spelling.ours);
+        if let Some(golang) = &self.kind.golang {
+            let (owner, here) = match self.dialect {
+                Dialect::Sentinel => (Dialect::Golang, golang.names_here(key)),
+                Dialect::Golang => {
+                    let name = golang.name_there(key);
+                    (Dialect::Sentinel, name.map(str::to_owned))
+                }
+            };
+            if let Some(here) = here {
+                return format!("this is {}'s field; here it is {here}", owner.owner());
+            }
+            if self.kind.told_by(key) == Some(owner) {
+                let (owner, dialect) = (owner.owner(), self.dialect.owner());
+                return format!(
+                    "this is {owner}'s field, and {dialect} has none such; leave it out"
+                );
+            }
         }
-        let names = || self.kind.all_fields().map(|spec| spec.name);
+        let names = || self.kind.fields_in(self.dialect).map(|spec| spec.name);
         match field::similar(key, names()) {
             Some(name) => format!("unknown field; did you mean `{name}`?"),
             None => format!(
@@ -481,6 +597,11 @@ impl<'a> Fields<'a> {
             message,
         });
     }
+}
+
+/// Whether it is a field of the other dialect, written out as absent.
+fn is_absent(kind: &KindSpec, member: &Member<'_>) -> bool {
+    member.value.shape() == Shape::Null && kind.told_by(&member.key).is_some()
 }
 
 fn is_number_in_quotes(value: Value<'_>) -> bool {

@@ -1,8 +1,9 @@
 //! From text to checked rules.
 //!
 //! ```text
-//! bytes ─ text: UTF-8? ─ json: values with places ─ fields: one rule, typed
-//!       ─ kind: validate ─ drafts ─ table: ids, duplicates, what lives on
+//! bytes ─ text: UTF-8? ─ json: values with places ─ items: whose dialect?
+//!       ─ fields: one rule, typed ─ kind: validate ─ drafts
+//!       ─ table: ids, duplicates, what lives on
 //! ```
 //!
 //! Faults are collected, never thrown: whoever fixes a file wants all of them
@@ -10,6 +11,7 @@
 
 mod fault;
 mod fields;
+mod items;
 mod json;
 mod report;
 mod text;
@@ -19,10 +21,13 @@ use std::collections::BTreeSet;
 pub(crate) use fault::Remarks;
 pub use fault::{Fault, Place, Remark, RuleError, Warning};
 pub use fields::Fields;
+pub(crate) use fields::{dashboards, rule_path};
+pub(crate) use items::{Item, Reading, open_list, recognise};
 pub(crate) use json::{Shape, Value, shorten};
-pub use report::{Duplicate, KindReport, LoadReport, OnInvalid};
+pub use report::{Duplicate, KindReport, LoadOptions, LoadReport, OnInvalid};
 
 use crate::Settings;
+use crate::dialect::Dialect;
 use crate::head::{Head, Matcher};
 use crate::kind::{KindSpec, RuleKind, Scope};
 use fields::Found;
@@ -36,21 +41,20 @@ pub(crate) struct Draft<K: RuleKind> {
     pub(crate) position: usize,
     pub(crate) matcher: Matcher,
     pub(crate) place: Option<Place>,
-    pub(crate) ambiguous: Option<Fault>,
 }
 
 /// One load under way: how it is done, and what was found so far.
 #[derive(Debug)]
 pub(crate) struct Loading<'s> {
     pub(crate) settings: &'s Settings,
-    pub(crate) on_invalid: OnInvalid,
+    pub(crate) options: LoadOptions,
+    /// In which dialect the rules are read.
+    pub(crate) reading: Reading,
     /// Faults of the document, which no option skips.
     pub(crate) fatal: Remarks,
     /// Faults of single rules.
     pub(crate) faults: Remarks,
     pub(crate) warnings: Remarks,
-    /// Whether a field was seen that only Sentinel's own rules have.
-    pub(crate) is_sentinels: bool,
     pub(crate) report: LoadReport,
     /// The one resource that rules may be for.
     pub(crate) only_for: Option<String>,
@@ -58,23 +62,37 @@ pub(crate) struct Loading<'s> {
 }
 
 impl<'s> Loading<'s> {
-    pub(crate) fn new(settings: &'s Settings, on_invalid: OnInvalid) -> Self {
+    pub(crate) fn new(settings: &'s Settings, options: LoadOptions) -> Self {
         Self {
             settings,
-            on_invalid,
+            options,
+            reading: Reading::In(options.dialect.unwrap_or_default()),
             fatal: Remarks::default(),
             faults: Remarks::default(),
             warnings: Remarks::default(),
-            is_sentinels: false,
             report: LoadReport::default(),
             only_for: None,
             dashboard: BTreeSet::new(),
         }
     }
 
+    /// Finds out in which dialect the lists of a text are, unless that was
+    /// told.
+    pub(crate) fn recognise<'a>(
+        &mut self,
+        lists: impl Iterator<Item = (KindSpec, &'a [Item<'a>])>,
+    ) {
+        if self.options.dialect.is_none() {
+            self.reading = recognise(lists, self);
+        }
+        if let Reading::In(dialect) = self.reading {
+            self.report.dialect = dialect;
+        }
+    }
+
     /// The verdict, with lines and columns of `text` filled in.
     pub(crate) fn finish(mut self, text: &str, base: usize) -> Result<LoadReport, RuleError> {
-        let refuse = self.on_invalid == OnInvalid::Refuse && !self.faults.is_empty();
+        let refuse = self.options.on_invalid == OnInvalid::Refuse && !self.faults.is_empty();
         if refuse || !self.fatal.is_empty() {
             self.fatal.append(self.faults);
             return Err(RuleError {
@@ -99,7 +117,6 @@ impl<'s> Loading<'s> {
 
     /// Takes over what was found in one rule; whether the rule is sound.
     fn absorb(&mut self, found: &mut Found) -> bool {
-        self.is_sentinels |= found.is_sentinels;
         self.dashboard.extend(found.dashboard.drain(..));
         self.faults.extend(found.parts.drain(..));
         if found.faults.is_empty() {
@@ -128,28 +145,12 @@ pub(crate) fn open<'a>(
     Ok((text, base, value))
 }
 
-/// Reads the list of one kind. Faulty rules are recorded and left out; the
+/// Reads the rules of one kind. Faulty ones are recorded and left out; the
 /// second number is how many.
 pub(crate) fn read_list<K: RuleKind>(
-    value: Value<'_>,
+    items: Vec<Item<'_>>,
     loading: &mut Loading<'_>,
 ) -> (Vec<Draft<K>>, usize) {
-    let items = if value.shape() == Shape::List {
-        value.items()
-    } else {
-        Err(not_a_list(value, K::NAME))
-    };
-    let items = match items {
-        Ok(items) => items,
-        Err(message) => {
-            loading.fatal.push(Fault {
-                path: K::NAME.to_owned(),
-                place: Some(value.place()),
-                message,
-            });
-            return (Vec::new(), 0);
-        }
-    };
     let total = items.len();
     let drafts: Vec<Draft<K>> = items
         .into_iter()
@@ -180,21 +181,89 @@ pub(crate) fn check_list<K: RuleKind>(
 
 fn read_rule<K: RuleKind>(
     position: usize,
-    item: Value<'_>,
+    item: Item<'_>,
     loading: &mut Loading<'_>,
 ) -> Option<Draft<K>> {
-    let fields = Fields::of_object(KindSpec::of::<K>(), position, item);
-    match fields {
+    let reading = match loading.reading {
+        Reading::Each => item.reading(KindSpec::of::<K>()),
+        reading => reading,
+    };
+    match reading {
+        Reading::In(dialect) => read_in::<K>(dialect, position, item, loading),
+        Reading::Untold if loading.reading == Reading::Untold => {
+            read_untold::<K>(position, item, loading)
+        }
+        Reading::Untold => read_in::<K>(Dialect::Sentinel, position, item, loading),
+        // Fields of both in one rule, and that has been said.
+        Reading::Each => None,
+    }
+}
+
+fn read_in<K: RuleKind>(
+    dialect: Dialect,
+    position: usize,
+    item: Item<'_>,
+    loading: &mut Loading<'_>,
+) -> Option<Draft<K>> {
+    let place = item.value.place();
+    match Fields::of_object(KindSpec::of::<K>(), dialect, position, item) {
         Ok(mut fields) => {
-            let head = Head::parse(K::SCOPE, &mut fields);
-            let rule = K::parse(head, &mut fields);
-            finish_rule::<K>(position, rule, fields, Some(item.place()), loading)
+            let rule = parse_in::<K>(dialect, &mut fields);
+            finish_rule::<K>(position, rule, fields, Some(place), loading)
         }
         Err(fault) => {
             loading.faults.push(fault);
             None
         }
     }
+}
+
+fn parse_in<K: RuleKind>(dialect: Dialect, fields: &mut Fields<'_>) -> K::Rule {
+    let head = Head::parse(K::SCOPE, fields);
+    match K::golang().filter(|_| dialect == Dialect::Golang) {
+        Some(golang) => (golang.parse)(head, fields),
+        None => K::parse(head, fields),
+    }
+}
+
+/// Reads a rule as Sentinel writes it, of a text that does not tell. If it can
+/// be read the other way too and then means something else, that is a fault.
+fn read_untold<K: RuleKind>(
+    position: usize,
+    item: Item<'_>,
+    loading: &mut Loading<'_>,
+) -> Option<Draft<K>> {
+    let members = item.members.clone();
+    let again = |members| Item {
+        value: item.value,
+        members,
+    };
+    let (other, named) = (again(members.clone()), again(members));
+    let draft = read_in::<K>(Dialect::Sentinel, position, item, loading)?;
+    if K::golang().is_none() || !means_otherwise::<K>(&draft.rule, other, loading.settings) {
+        return Some(draft);
+    }
+    let kind = KindSpec::of::<K>();
+    let fields = Fields::of_object(kind, Dialect::Sentinel, position, named);
+    loading
+        .faults
+        .extend(fields.iter().map(Fields::two_meanings));
+    None
+}
+
+/// Whether the text of `rule` is a sound rule of sentinel-golang too, and
+/// another one. A reading in which a field of the text is good for nothing
+/// is none that was meant.
+fn means_otherwise<K: RuleKind>(rule: &K::Rule, item: Item<'_>, settings: &Settings) -> bool {
+    let kind = KindSpec::of::<K>();
+    let Ok(mut fields) = Fields::of_object(kind, Dialect::Golang, 0, item) else {
+        return false;
+    };
+    let other = parse_in::<K>(Dialect::Golang, &mut fields);
+    K::validate(&other, settings, &mut fields);
+    let found = fields.finish();
+    let is_likely = found.faults.is_empty() && !found.warns_of_given;
+    is_likely && K::normalized(rule) != K::normalized(&other)
 }
 
 fn finish_rule<K: RuleKind>(
@@ -224,28 +293,5 @@ fn finish_rule<K: RuleKind>(
         position,
         matcher,
         place,
-        ambiguous: found.ambiguous,
     })
-}
-
-fn not_a_list(value: Value<'_>, kind: &str) -> String {
-    let found = value.shown();
-    match value.shape() {
-        Shape::Null => {
-            format!("null is not a list; write [] to clear the rules, or leave {kind} out")
-        }
-        Shape::Object if has_key(value, "resource") => {
-            "a single rule, not a list; write it in brackets: [{...}]".to_owned()
-        }
-        Shape::Object => format!(
-            "an object, not a list; write [...], or load a whole document {{\"{kind}\": [...]}} with load_document"
-        ),
-        _ => format!("{found} is not a list; write [{{...}}, {{...}}]"),
-    }
-}
-
-fn has_key(value: Value<'_>, key: &str) -> bool {
-    value
-        .members()
-        .is_ok_and(|members| members.iter().any(|member| member.key == key))
 }

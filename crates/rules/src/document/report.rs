@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::fault::{Fault, Listed, Warning};
+use crate::dialect::Dialect;
 
 /// What to do with rules that have faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -17,11 +18,51 @@ pub enum OnInvalid {
     Skip,
 }
 
+/// How a text of rules is loaded. From an [`OnInvalid`] or a [`Dialect`]
+/// alone: with the default for the other.
+///
+/// ```
+/// use flowgate_rules::{Dialect, LoadOptions, OnInvalid};
+///
+/// let options = LoadOptions { dialect: Some(Dialect::Golang), ..OnInvalid::Skip.into() };
+/// assert_eq!(LoadOptions::from(Dialect::Golang).on_invalid, OnInvalid::Refuse);
+/// # let _: LoadOptions = options;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadOptions {
+    /// What to do with rules that have faults.
+    pub on_invalid: OnInvalid,
+    /// Whose fields the text has. `None`: that is seen from the fields;
+    /// those of both are an error, and so is a text without any that
+    /// means one thing in one dialect and another in the other.
+    pub dialect: Option<Dialect>,
+}
+
+impl From<OnInvalid> for LoadOptions {
+    fn from(on_invalid: OnInvalid) -> Self {
+        Self {
+            on_invalid,
+            dialect: None,
+        }
+    }
+}
+
+impl From<Dialect> for LoadOptions {
+    fn from(dialect: Dialect) -> Self {
+        Self {
+            on_invalid: OnInvalid::Refuse,
+            dialect: Some(dialect),
+        }
+    }
+}
+
 /// What loading changed, per kind, and what was odd about it.
 ///
 /// Its text is a summary for a log or a terminal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct LoadReport {
+    /// The dialect that the text was read in.
+    pub dialect: Dialect,
     /// One for each kind that was loaded.
     pub kinds: Vec<KindReport>,
     /// Faults of the rules that were dropped ([`OnInvalid::Skip`]).

@@ -1,6 +1,11 @@
-//! Flow rules: how many calls of a resource may pass per second, or run at
-//! once, and what happens to those beyond.
+//! Flow rules: how many calls of a resource may pass per second, or per
+//! interval of the rule's own, or run at once, and what happens to those
+//! beyond.
 
+mod golang;
+mod interval;
+mod memory;
+mod normal;
 pub mod pacing;
 pub mod rate;
 mod read;
@@ -8,6 +13,7 @@ mod rule;
 mod state;
 pub mod warm_up;
 
+pub use memory::MemoryLimits;
 pub(crate) use rule::count_bits;
 pub use rule::{ControlBehavior, FlowRule, Grade, LimitApp, Strategy};
 pub use state::{FlowState, Queue};

@@ -1,19 +1,21 @@
 //! A rate as it was written, in exact arithmetic.
 //!
-//! `count` comes as a decimal number of calls per second. Binary floating point
-//! would make 0.29 per second × 100 s into 28 calls; here the decimal digits
-//! are kept as a fraction of whole numbers.
+//! `count` comes as a decimal number of calls per period: a second, or the
+//! interval that a rule gives. Binary floating point would make 0.29 per second
+//! × 100 s into 28 calls; here the decimal digits are kept as a fraction of
+//! whole numbers.
 
 use std::time::Duration;
 
-const SECOND_NS: u128 = 1_000_000_000;
+const SECOND: Duration = Duration::from_secs(1);
 
-/// `numerator / denominator` calls per second.
+/// `numerator / denominator` calls per period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     count: f64,
     numerator: u128,
     denominator: u128,
+    period: Duration,
     /// Cost of weight 1, by far the most frequent one.
     cost_of_one_ns: u64,
 }
@@ -22,21 +24,32 @@ impl Rate {
     /// The rate of `count` calls per second; anything but a positive finite
     /// number is no calls at all.
     pub fn new(count: f64) -> Self {
+        Self::per(count, SECOND)
+    }
+
+    /// The rate of `count` calls per `period`, which is not empty.
+    pub fn per(count: f64, period: Duration) -> Self {
         let (numerator, denominator) = fraction(count);
         let mut rate = Rate {
             count,
             numerator,
             denominator,
+            period,
             cost_of_one_ns: 0,
         };
         rate.cost_of_one_ns = rate.cost(1);
         rate
     }
 
-    /// Calls per second.
+    /// Calls per period.
     #[inline]
     pub fn count(&self) -> f64 {
         self.count
+    }
+
+    /// What `count` calls are allowed in.
+    pub fn period(&self) -> Duration {
+        self.period
     }
 
     /// Whether nothing passes at this rate.
@@ -45,21 +58,21 @@ impl Rate {
         self.numerator == 0
     }
 
-    /// Calls per second as numerator and denominator.
+    /// Calls per period as numerator and denominator.
     pub(crate) fn fraction(&self) -> (u128, u128) {
         (self.numerator, self.denominator)
     }
 
-    /// The most whole calls in `interval`: `⌊count · interval / 1 s⌋`.
+    /// The most whole calls in `interval`: `⌊count · interval / period⌋`.
     pub fn limit_in(&self, interval: Duration) -> u64 {
         let calls = self
             .numerator
             .checked_mul(interval.as_nanos())
-            .map(|product| product / self.denominator / SECOND_NS);
+            .map(|product| product / self.denominator / self.period.as_nanos().max(1));
         calls.map_or(u64::MAX, |calls| u64::try_from(calls).unwrap_or(u64::MAX))
     }
 
-    /// What a call of `weight` costs when calls are paced: `weight · 1 s /
+    /// What a call of `weight` costs when calls are paced: `weight · period /
     /// count` in nanoseconds, rounded half up, per call.
     #[inline]
     pub fn cost_ns(&self, weight: u32) -> u64 {
@@ -74,25 +87,27 @@ impl Rate {
         if self.numerator == 0 {
             return u64::MAX;
         }
-        let exact = (u128::from(weight) * SECOND_NS)
-            .checked_mul(self.denominator)
+        let exact = u128::from(weight)
+            .checked_mul(self.period.as_nanos())
+            .and_then(|weighed| weighed.checked_mul(self.denominator))
             .and_then(|cost| Some(cost.checked_mul(2)?.checked_add(self.numerator)? / 2))
             .map(|twice| twice / self.numerator);
         // What overflows here is longer than the five centuries that a u64 of
         // nanoseconds holds, or has more digits than a double can tell apart.
-        let rounded = exact.unwrap_or_else(|| cost_at(self.count, weight).into());
+        let rounded = exact.unwrap_or_else(|| self.cost_at_ns(self.count, weight).into());
         u64::try_from(rounded).unwrap_or(u64::MAX)
     }
-}
 
-/// The same cost at a rate that was computed, not written: a double.
-#[inline]
-pub fn cost_at(count: f64, weight: u32) -> u64 {
-    let cost = f64::from(weight) * 1e9 / count;
-    if cost.is_nan() {
-        u64::MAX
-    } else {
-        (cost + 0.5).floor() as u64
+    /// The same cost at `count` calls per period that were computed, not
+    /// written: a double.
+    #[inline]
+    pub fn cost_at_ns(&self, count: f64, weight: u32) -> u64 {
+        let cost = f64::from(weight) * self.period.as_nanos() as f64 / count;
+        if cost.is_nan() {
+            u64::MAX
+        } else {
+            (cost + 0.5).floor() as u64
+        }
     }
 }
 
@@ -173,5 +188,28 @@ mod tests {
                 "{count} in {ms} ms"
             );
         }
+    }
+
+    #[test]
+    fn a_rate_over_an_interval_of_its_own_is_exact_too() {
+        let day = Duration::from_secs(86_400);
+        // By 49 days and the greatest weight too.
+        let weeks = Duration::from_millis(u32::MAX.into());
+        let table: &[(f64, Duration, u32, u64)] = &[
+            (1000.0, day, 1, 86_400_000_000),
+            (7.0, day, 1, 12_342_857_142_857),
+            (60.0, Duration::from_secs(60), 3, 3_000_000_000),
+            (1.0, weeks, u32::MAX, u64::MAX),
+            (1.0, weeks, 1, 4_294_967_295_000_000),
+            (0.0, day, 1, u64::MAX),
+        ];
+        for &(count, period, weight, cost) in table {
+            let rate = Rate::per(count, period);
+            assert_eq!(rate.cost_ns(weight), cost, "{weight} at {count}");
+            assert_eq!(rate.limit_in(period), count as u64);
+        }
+        assert_eq!(Rate::per(10.0, day).limit_in(day / 3), 3);
+        let computed = Rate::per(60.0, Duration::from_secs(60)).cost_at_ns(20.0, 1);
+        assert_eq!(computed, 3_000_000_000);
     }
 }

@@ -5,10 +5,13 @@
 //! chain without `refResource` is refused for concurrency rules too, because
 //! it would limit nothing.
 
-use super::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy};
+use super::{
+    ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy, golang, interval, memory,
+};
 use crate::Settings;
+use crate::dialect::{Dialect, Golang};
 use crate::document::Fields;
-use crate::field::{FieldKind, FieldSpec, Mode, Spelling};
+use crate::field::{FieldKind, FieldSpec, Mode};
 use crate::head::Head;
 use crate::kind::RuleKind;
 
@@ -29,7 +32,8 @@ const FIELDS: &[FieldSpec] = &[
         "calls per second, or calls at once",
     )
     .default("0")
-    .advice("give calls per second or at once, 0 means none"),
+    .advice("give calls per second or at once, 0 means none")
+    .min(0),
     FieldSpec::new(
         "strategy",
         FieldKind::Mode(Strategy::CHOICES),
@@ -45,6 +49,56 @@ const FIELDS: &[FieldSpec] = &[
     .advice("give the name of a resource (relate) or of a context (chain)")
     .shared(),
     FieldSpec::new(
+        interval::FIELD,
+        FieldKind::Whole,
+        "the interval that count is for, in milliseconds; absent: a second",
+    )
+    .advice("give milliseconds, or leave it out for a second")
+    .shared()
+    .added()
+    .min(0),
+    FieldSpec::new(
+        interval::BOXES_FIELD,
+        FieldKind::Whole,
+        "in how many boxes that interval is counted; absent: 10",
+    )
+    .advice("give 1 to 1000 boxes that divide the interval, or leave it out")
+    .shared()
+    .added()
+    .max(1000),
+    FieldSpec::new(
+        memory::LOW_USAGE,
+        FieldKind::Number,
+        "the limit while little memory is in use, instead of count",
+    )
+    .advice("give calls per second or interval")
+    .shared()
+    .added(),
+    FieldSpec::new(
+        memory::HIGH_USAGE,
+        FieldKind::Number,
+        "the limit while much memory is in use",
+    )
+    .advice("give calls per second or interval")
+    .shared()
+    .added(),
+    FieldSpec::new(
+        memory::LOW_MARK,
+        FieldKind::Whole,
+        "up to how many bytes in use it is little",
+    )
+    .advice("give bytes")
+    .shared()
+    .added(),
+    FieldSpec::new(
+        memory::HIGH_MARK,
+        FieldKind::Whole,
+        "from how many bytes in use on it is much",
+    )
+    .advice("give bytes")
+    .shared()
+    .added(),
+    FieldSpec::new(
         "controlBehavior",
         FieldKind::Mode(ControlBehavior::CHOICES),
         "what happens beyond the limit",
@@ -59,14 +113,17 @@ const FIELDS: &[FieldSpec] = &[
     )
     .default("10")
     .advice("give seconds, at least 1")
-    .shared(),
+    .shared()
+    .min(1),
     FieldSpec::new(
         "warmUpColdFactor",
         FieldKind::Whole,
         "how many times slower it is when cold; absent: the engine's",
     )
     .advice("give a whole number of at least 2, or leave it out")
-    .shared(),
+    .shared()
+    .added()
+    .min(2),
     FieldSpec::new(
         "maxQueueingTimeMs",
         FieldKind::Whole,
@@ -74,47 +131,14 @@ const FIELDS: &[FieldSpec] = &[
     )
     .default("500")
     .advice("give milliseconds, 0 means do not wait")
-    .shared(),
-];
-
-const SPELLINGS: &[Spelling] = &[
-    Spelling {
-        theirs: "threshold",
-        ours: "write count, calls per second",
-    },
-    Spelling {
-        theirs: "tokenCalculateStrategy",
-        ours: "controlBehavior says it: 1 (warmUp) or 3 (warmUpRateLimiter)",
-    },
-    Spelling {
-        theirs: "relationStrategy",
-        ours: "write strategy, 0 (direct) or 1 (relate)",
-    },
-    Spelling {
-        theirs: "statIntervalInMs",
-        ours: "count is per second, leave it out",
-    },
-    Spelling {
-        theirs: "lowMemUsageThreshold",
-        ours: "limits do not follow memory, leave it out",
-    },
-    Spelling {
-        theirs: "highMemUsageThreshold",
-        ours: "limits do not follow memory, leave it out",
-    },
-    Spelling {
-        theirs: "memLowWaterMarkBytes",
-        ours: "limits do not follow memory, leave it out",
-    },
-    Spelling {
-        theirs: "memHighWaterMarkBytes",
-        ours: "limits do not follow memory, leave it out",
-    },
+    .shared()
+    .min(0),
 ];
 
 impl RuleKind for Flow {
     const NAME: &'static str = "flow";
     const ABOUT: &'static str = "limits how much of a resource may pass: reject, warm up, queue";
+    const GUIDE: &'static str = include_str!("guide.md");
     type Rule = FlowRule;
     type State = FlowState;
 
@@ -122,8 +146,8 @@ impl RuleKind for Flow {
         FIELDS
     }
 
-    fn spellings() -> &'static [Spelling] {
-        SPELLINGS
+    fn golang() -> Option<Golang<Self>> {
+        Some(golang::FORM)
     }
 
     fn parse(head: Head, fields: &mut Fields<'_>) -> FlowRule {
@@ -133,7 +157,8 @@ impl RuleKind for Flow {
             Grade::Qps => behavior,
             Grade::Concurrency => ControlBehavior::Reject,
         };
-        if !fields.has("count") {
+        let memory = memory::parse(grade, fields);
+        if !fields.has("count") && memory.is_none() {
             fields.warn("count", "missing, so no call may pass; write count");
         }
         FlowRule {
@@ -147,6 +172,9 @@ impl RuleKind for Flow {
             ref_resource: fields
                 .text("refResource")
                 .filter(|name| !name.trim().is_empty()),
+            stat_interval_ms: fields.u32(interval::FIELD, grade == Grade::Qps),
+            boxes: fields.u32(interval::BOXES_FIELD, grade == Grade::Qps && !used.paces()),
+            memory,
             behavior,
             warm_up_period_sec: fields
                 .u32("warmUpPeriodSec", used.warms_up())
@@ -160,6 +188,8 @@ impl RuleKind for Flow {
 
     fn validate(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_>) {
         check_count(rule, settings, fields);
+        interval::check(rule, settings, fields);
+        memory::check(rule, fields);
         check_reference(rule, fields);
         check_warm_up(rule, fields);
         check_limit_app(rule, fields);
@@ -169,6 +199,10 @@ impl RuleKind for Flow {
                 "not used: a rule on concurrency refuses at once; leave it out, or count calls per second (grade 1)",
             );
         }
+    }
+
+    fn normalized(rule: &FlowRule) -> FlowRule {
+        rule.normalized()
     }
 
     fn head(rule: &FlowRule) -> &Head {
@@ -186,16 +220,6 @@ fn behavior(grade: Grade, fields: &mut Fields<'_>) -> ControlBehavior {
     let Some(number) = fields.mode_number(FIELD) else {
         return ControlBehavior::Reject;
     };
-    if number != 0 && fields.has_number(FIELD) {
-        fields.ambiguous(
-            FIELD,
-            format!(
-                "{number} is {} in Sentinel and {} in sentinel-golang, and no field tells whose rule this is; write count (Sentinel)",
-                if number == 1 { "warm-up" } else if number == 2 { "queueing" } else { "something else" },
-                if number == 1 { "queueing" } else { "nothing" },
-            ),
-        );
-    }
     let known = usize::try_from(number)
         .ok()
         .and_then(|index| ControlBehavior::ALL.get(index));
@@ -239,14 +263,38 @@ fn check_count(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_>) {
         );
         return;
     }
+    if rule.grade == Grade::Qps && !rule.needs_memory() {
+        check_whole_calls(rule, settings, fields);
+    }
+}
+
+/// A window that has no room for one whole call.
+fn check_whole_calls(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_>) {
+    let count = rule.count;
+    let interval = fields.name_of(interval::FIELD);
+    if let Some(ms) = rule.own_interval_ms() {
+        if count < 1.0 {
+            fields.warn(
+                "count",
+                format!("{count} in {ms} ms is no whole call, so none can ever pass; give at least 1, and a longer {interval}"),
+            );
+        }
+        return;
+    }
     let per_interval = count * f64::from(settings.interval_ms) / 1000.0;
-    if rule.grade == Grade::Qps && per_interval < 1.0 {
+    if per_interval < 1.0 {
         let seconds = (1000.0 / count).round() / 1000.0;
+        let name = fields.name_of("count");
+        let pacing = match fields.dialect() {
+            Dialect::Sentinel => "2 (rateLimiter)",
+            Dialect::Golang => "1 (throttling)",
+        };
         fields.warn(
             "count",
             format!(
                 "{count} per second allows no whole call in {} ms, so none can ever pass; \
-                 for one call each {seconds} s write controlBehavior 2 (rateLimiter), else give a larger count",
+                 for one call each {seconds} s write controlBehavior {pacing} or {name} 1 with {interval}, \
+                 else give a larger {name}",
                 settings.interval_ms
             ),
         );
@@ -256,11 +304,23 @@ fn check_count(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_>) {
 fn check_reference(rule: &FlowRule, fields: &mut Fields<'_>) {
     let reference = rule.ref_resource.as_deref().unwrap_or_default();
     let is_blank = reference.trim().is_empty();
+    let (relate, direct, would_do) = match fields.dialect() {
+        Dialect::Sentinel => (
+            "strategy 1 (relate)",
+            "strategy is 0 (direct)",
+            "write strategy 1 (relate) or 2 (chain)",
+        ),
+        Dialect::Golang => (
+            "relationStrategy 1 (associated)",
+            "relationStrategy is 0 (current)",
+            "write relationStrategy 1 (associated)",
+        ),
+    };
     match rule.strategy {
         Strategy::Relate if is_blank => {
             fields.fault(
                 "refResource",
-                "missing; strategy 1 (relate) needs the resource whose count decides",
+                format!("missing; {relate} needs the resource whose count decides"),
             );
         }
         Strategy::Chain if is_blank => {
@@ -270,7 +330,10 @@ fn check_reference(rule: &FlowRule, fields: &mut Fields<'_>) {
             );
         }
         Strategy::Direct if !is_blank => {
-            fields.warn("refResource", "not used: strategy is 0 (direct); write strategy 1 (relate) or 2 (chain), or leave it out");
+            fields.warn(
+                "refResource",
+                format!("not used: {direct}; {would_do}, or leave it out"),
+            );
         }
         _ => {}
     }

@@ -4,6 +4,7 @@ use std::hash::{Hash, Hasher};
 
 use serde::{Serialize, Serializer};
 
+use super::MemoryLimits;
 use crate::field::{Choice, Mode};
 use crate::head::{Head, head_methods};
 
@@ -31,7 +32,7 @@ pub struct FlowRule {
     pub limit_app: LimitApp,
     /// What is counted.
     pub grade: Grade,
-    /// The limit: calls per second, or calls at once.
+    /// The limit: calls per second or interval, or calls at once.
     pub count: f64,
     /// Whose count decides.
     pub strategy: Strategy,
@@ -39,6 +40,20 @@ pub struct FlowRule {
     /// ([`Strategy::Chain`]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ref_resource: Option<String>,
+    /// The interval in milliseconds that `count` is for; `None` or 0: a second,
+    /// counted in the second view. Only [`Grade::Qps`] looks at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stat_interval_ms: Option<u32>,
+    /// In how many boxes the interval is counted; `None` or 0:
+    /// [`FlowRule::BOXES`].
+    #[serde(
+        rename = "statSlidingWindowBucketCount",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub boxes: Option<u32>,
+    /// Limits that follow the memory in use, instead of `count`.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryLimits>,
     /// What happens beyond the limit. Only [`Grade::Qps`] looks at it.
     #[serde(rename = "controlBehavior")]
     pub behavior: ControlBehavior,
@@ -220,6 +235,9 @@ impl FlowRule {
             count,
             strategy,
             ref_resource,
+            stat_interval_ms,
+            boxes,
+            memory,
             behavior,
             warm_up_period_sec,
             warm_up_cold_factor,
@@ -227,7 +245,8 @@ impl FlowRule {
         } = self;
         (
             (head, limit_app, grade, count_bits(*count)),
-            (strategy, ref_resource, behavior, warm_up_period_sec),
+            (strategy, ref_resource, stat_interval_ms, boxes, memory),
+            (behavior, warm_up_period_sec),
             (warm_up_cold_factor, max_queueing_time_ms),
         )
     }
@@ -247,6 +266,9 @@ impl Default for FlowRule {
             count: 0.0,
             strategy: Strategy::Direct,
             ref_resource: None,
+            stat_interval_ms: None,
+            boxes: None,
+            memory: None,
             behavior: ControlBehavior::Reject,
             warm_up_period_sec: Self::WARM_UP_PERIOD_SEC,
             warm_up_cold_factor: None,

@@ -1,51 +1,93 @@
 //! What one flow rule remembers of one resource, and the pieces of its
 //! decision that do not depend on other rules.
+//!
+//! A rule says `count` calls per *period*: a second, or its own interval. They
+//! are counted in a *view* of the node: the second view, or one of just that
+//! interval. At the usual second view all of these are one second.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate_core::{Node, Timestamp};
+use flowgate_core::{Interval, Node, Timestamp};
 
-use super::FlowRule;
 use super::pacing::{Pacer, Place, TooLong};
-use super::rate::{Rate, cost_at};
+use super::rate::Rate;
 use super::warm_up::WarmUp;
+use super::{FlowRule, Grade, MemoryLimits};
 use crate::Settings;
+use crate::system::Machine;
 
 /// The live state of one flow rule for one resource: its limits in the units
 /// that are compared, its temperature and its line.
 #[derive(Debug)]
 pub struct FlowState {
+    /// What is allowed per period, at most.
     rate: Rate,
-    interval: Duration,
+    /// The view it is counted in; `None`: the second view.
+    interval: Option<Interval>,
+    /// How many periods that view is long: 1 for an interval of its own.
+    periods: f64,
     limit: u64,
     places: u64,
-    warm_up: Option<WarmUp>,
+    moving: Moving,
     pacer: Option<Pacer>,
     wait_ns_max: u64,
+}
+
+/// What moves the limit.
+#[derive(Debug)]
+enum Moving {
+    Nothing,
+    Temperature(WarmUp),
+    Memory(MemoryLimits, Arc<Machine>),
 }
 
 impl FlowState {
     /// The state of a rule that has not seen a call: cold, and with nobody in
     /// line.
     pub fn new(rule: &FlowRule, settings: &Settings) -> Self {
-        let rate = Rate::new(rule.count);
-        let interval = Duration::from_millis(u64::from(settings.interval_ms));
         let behavior = rule.effective_behavior();
+        let period = rule.period();
+        let memory = rule.memory.filter(|_| rule.grade == Grade::Qps);
+        let rate = Rate::per(memory.map_or(rule.count, |memory| memory.low_usage), period);
+        let interval = rule.view(settings);
+        let second_view = Duration::from_millis(u64::from(settings.interval_ms));
+        let view = interval.map_or(second_view, Interval::length);
         let cold_factor = rule.warm_up_cold_factor.unwrap_or(settings.cold_factor);
+        let moving = match memory {
+            Some(memory) => Moving::Memory(memory, Arc::clone(&settings.machine)),
+            None if behavior.warms_up() && !rate.is_zero() => {
+                let period_sec = rule.warm_up_period_sec;
+                Moving::Temperature(WarmUp::new(rule.count, period, period_sec, cold_factor))
+            }
+            None => Moving::Nothing,
+        };
         FlowState {
-            limit: rate.limit_in(interval),
-            places: rate.limit_in(Duration::from_secs(1)),
-            warm_up: (behavior.warms_up() && !rate.is_zero())
-                .then(|| WarmUp::new(rule.count, rule.warm_up_period_sec, cold_factor)),
+            limit: rate.limit_in(view),
+            places: Rate::new(rule.count).limit_in(Duration::from_secs(1)),
+            moving,
             pacer: behavior.paces().then(Pacer::default),
             wait_ns_max: u64::from(rule.max_queueing_time_ms) * 1_000_000,
+            periods: view.as_secs_f64() / period.as_secs_f64(),
             rate,
             interval,
         }
     }
 
-    /// The most passes the second view may hold, for behaviours that do not
-    /// warm up: `⌊count · interval / 1 s⌋`.
+    /// What the rule's count is of: a second, or its own interval.
+    #[inline]
+    pub fn period(&self) -> Duration {
+        self.rate.period()
+    }
+
+    /// The interval whose view the rule counts in; `None`: the second view.
+    #[inline]
+    pub fn interval(&self) -> Option<Interval> {
+        self.interval
+    }
+
+    /// The most passes its view may hold, for rules whose limit does not move:
+    /// `⌊count · view / period⌋`.
     #[inline]
     pub fn limit(&self) -> u64 {
         self.limit
@@ -57,28 +99,32 @@ impl FlowState {
         self.places
     }
 
-    /// Whether the limit moves with the resource's temperature.
+    /// Whether the limit moves, with the resource's temperature or with the
+    /// memory in use.
     #[inline]
-    pub fn warms_up(&self) -> bool {
-        self.warm_up.is_some()
+    pub fn moves(&self) -> bool {
+        !matches!(self.moving, Moving::Nothing)
     }
 
-    /// Calls per second allowed at `now`, as seen from `node`.
+    /// Calls per period allowed at `now`, as seen from `node`.
     #[inline]
     pub fn allowed(&self, now: Timestamp, node: &Node) -> f64 {
-        match &self.warm_up {
-            Some(warm_up) => warm_up.allowed(now, || node.passes_in_previous_second(now)),
-            None => self.rate.count(),
+        match &self.moving {
+            Moving::Nothing => self.rate.count(),
+            Moving::Temperature(warm_up) => {
+                warm_up.allowed(now, || node.passes_in_previous_second(now))
+            }
+            Moving::Memory(limits, machine) => limits.allowed(machine.memory_used_bytes(now)),
         }
     }
 
-    /// The most passes the second view may hold at `allowed` calls per second.
+    /// The most passes its view may hold at `allowed` calls per period.
     #[inline]
     pub fn limit_at(&self, allowed: f64) -> u64 {
         if allowed == self.rate.count() {
             return self.limit;
         }
-        (allowed * self.interval.as_secs_f64()).floor() as u64
+        (allowed * self.periods).floor() as u64
     }
 
     /// Whether calls are queued at an even pace.
@@ -88,7 +134,7 @@ impl FlowState {
     }
 
     /// A place in the line for a call of `weight` (at least 1), at `allowed`
-    /// calls per second.
+    /// calls per period.
     ///
     /// # Errors
     ///
@@ -103,14 +149,15 @@ impl FlowState {
         }
         let cost_ns = match allowed == self.rate.count() {
             true => self.rate.cost_ns(weight),
-            false => cost_at(allowed, weight),
+            false => self.rate.cost_at_ns(allowed, weight),
         };
         pacer
             .request(now, cost_ns, self.wait_ns_max)
             .map_err(|TooLong { wait_ns }| {
-                // A call that takes up more of the line than a second and the
+                // A call that takes up more of the line than a period and the
                 // longest wait never has room in a line that is in use.
-                let ever = cost_ns <= self.wait_ns_max.saturating_add(1_000_000_000);
+                let period_ns = u64::try_from(self.rate.period().as_nanos()).unwrap_or(u64::MAX);
+                let ever = cost_ns <= self.wait_ns_max.saturating_add(period_ns);
                 let after_ns = wait_ns.saturating_sub(self.wait_ns_max);
                 Queue {
                     wait: Duration::from_nanos(wait_ns),
@@ -126,9 +173,9 @@ impl FlowState {
         }
     }
 
-    /// A number of passes in the second view, as calls per second.
-    pub fn per_second(&self, passes: u64) -> f64 {
-        passes as f64 / self.interval.as_secs_f64()
+    /// A number of passes in its view, as calls per period.
+    pub fn per_period(&self, passes: u64) -> f64 {
+        passes as f64 / self.periods
     }
 
     /// The longest wait in the line.

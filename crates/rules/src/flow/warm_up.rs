@@ -5,7 +5,7 @@
 //! the fuller the bucket, the colder the resource, and the lower the rate that
 //! is allowed.
 //!
-//! With `count` calls per second, a period of `w` seconds and cold factor `c`:
+//! With `count` calls per second, a warm-up period of `w` seconds and cold factor `c`:
 //!
 //! ```text
 //! warning = ⌊w · count⌋ div (c − 1)
@@ -21,18 +21,27 @@
 //! at all), and fall by the passes of the second before. The first update finds
 //! the resource cold.
 //!
+//! A rule with an interval of its own, `count` calls per `T`, is scaled alike:
+//! all this is done with `count / T` calls per second, and what is allowed is
+//! given per `T`.
+//!
 //! Three departures, where the reference breaks: with no room between `warning`
 //! and `max` the stable rate holds; where `⌊count⌋ div c` is 0 the bound is
 //! `count / c` in real numbers; the allowed rate is never below 1 per second
-//! while `count ≥ 1`.
+//! (per `T`) while `count ≥ 1`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use flowgate_core::Timestamp;
 
 /// The temperature of one warm-up rule for one resource.
 #[derive(Debug)]
 pub struct WarmUp {
+    /// Calls per interval that the rule allows when warm.
+    stable: f64,
+    interval_sec: f64,
+    /// Calls per second that the rule allows when warm.
     count: f64,
     cold_factor: u32,
     warning: u64,
@@ -57,15 +66,19 @@ const TOKENS_MASK: u64 = (1 << TOKEN_BITS) - 1;
 const SECOND_MAX: u64 = (1 << (64 - TOKEN_BITS)) - 2;
 
 impl WarmUp {
-    /// A cold resource of `count` calls per second that warms up within about
-    /// `period_sec` seconds. `cold_factor` is at least 2.
-    pub fn new(count: f64, period_sec: u32, cold_factor: u32) -> Self {
+    /// A cold resource of `stable` calls per `interval` that warms up within
+    /// about `period_sec` seconds. `cold_factor` is at least 2.
+    pub fn new(stable: f64, interval: Duration, period_sec: u32, cold_factor: u32) -> Self {
+        let interval_sec = interval.as_secs_f64();
+        let count = stable / interval_sec;
         let cold_factor = cold_factor.max(2);
         let volume = f64::from(period_sec) * count;
         let warning = volume as u64 / u64::from(cold_factor - 1);
         let room = (2.0 * volume / (1.0 + f64::from(cold_factor))) as u64;
         let max = warning.saturating_add(room);
         WarmUp {
+            stable,
+            interval_sec,
             count,
             cold_factor,
             warning,
@@ -76,7 +89,7 @@ impl WarmUp {
         }
     }
 
-    /// Calls per second allowed at `now`. `passes_before` tells the passes of
+    /// Calls per interval allowed at `now`. `passes_before` tells the passes of
     /// the calendar second before; it is asked by whoever comes first in a
     /// second.
     #[inline]
@@ -90,11 +103,12 @@ impl WarmUp {
         }
         let tokens = (word & TOKENS_MASK) << self.shift;
         if tokens < self.warning || self.max == self.warning {
-            return self.count;
+            return self.stable;
         }
         let above = (tokens - self.warning) as f64;
-        let allowed = (1.0 / (above * self.slope + 1.0 / self.count)).next_up();
-        if self.count >= 1.0 {
+        let per_sec = 1.0 / (above * self.slope + 1.0 / self.count);
+        let allowed = (per_sec * self.interval_sec).next_up();
+        if self.stable >= 1.0 {
             allowed.max(1.0)
         } else {
             allowed
@@ -148,16 +162,20 @@ impl WarmUp {
 mod tests {
     use super::*;
 
+    fn per_second(count: f64, period_sec: u32, cold_factor: u32) -> WarmUp {
+        WarmUp::new(count, Duration::from_secs(1), period_sec, cold_factor)
+    }
+
     #[test]
     fn a_cold_resource_starts_at_the_rate_divided_by_the_cold_factor() {
-        let warm_up = WarmUp::new(100.0, 10, 3);
+        let warm_up = per_second(100.0, 10, 3);
         let allowed = warm_up.allowed(Timestamp::from_millis(1_000), || 0);
         assert!((allowed - 100.0 / 3.0).abs() < 1e-9, "{allowed}");
     }
 
     #[test]
     fn passes_warm_it_up_and_idleness_cools_it_down() {
-        let warm_up = WarmUp::new(100.0, 10, 3);
+        let warm_up = per_second(100.0, 10, 3);
         let mut passed = 0;
         for second in 1..=14 {
             let allowed = warm_up.allowed(Timestamp::from_millis(second * 1_000), || passed);
@@ -172,7 +190,7 @@ mod tests {
     #[test]
     fn nobody_finds_it_warm_before_it_was_ever_used() {
         for _ in 0..2_000 {
-            let warm_up = WarmUp::new(90.0, 10, 3);
+            let warm_up = per_second(90.0, 10, 3);
             std::thread::scope(|scope| {
                 for _ in 0..4 {
                     scope.spawn(|| {
@@ -186,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_rate_with_more_tokens_than_bits_warms_up_too() {
-        let warm_up = WarmUp::new(1e9, 60, 3);
+        let warm_up = per_second(1e9, 60, 3);
         let allowed = warm_up.allowed(Timestamp::from_millis(5_000), || 0);
         assert!((allowed / 1e9 - 1.0 / 3.0).abs() < 1e-6, "{allowed}");
         let warm = (6..200).fold(0.0, |_, second| {
@@ -198,13 +216,35 @@ mod tests {
     #[test]
     fn tokens_grow_by_whole_milliseconds_as_in_the_reference() {
         // As doubles, 55,000 × 1204.6 ÷ 1000 is a little below 66,253.
-        let warm_up = WarmUp::new(1204.6, 120, 3);
+        let warm_up = per_second(1204.6, 120, 3);
         assert_eq!(warm_up.cooled(713, 55, 0), 713 + 66_252);
     }
 
     #[test]
     fn it_is_cold_at_the_epoch_too() {
-        let warm_up = WarmUp::new(30.0, 10, 3);
+        let warm_up = per_second(30.0, 10, 3);
         assert_eq!(warm_up.allowed(Timestamp::EPOCH, || 0) as u64, 10);
+    }
+
+    #[test]
+    fn over_a_minute_it_allows_sixty_times_as_much_as_over_a_second() {
+        let minute = WarmUp::new(6_000.0, Duration::from_secs(60), 10, 3);
+        let second = per_second(100.0, 10, 3);
+        for (at, passes) in [(1, 0), (2, 33), (3, 40), (4, 100), (9, 100), (60, 0)] {
+            let now = Timestamp::from_millis(at * 1_000);
+            let allowed = minute.allowed(now, || passes);
+            let expected = second.allowed(now, || passes) * 60.0;
+            assert!((allowed - expected).abs() < 1e-6, "{allowed}, {expected}");
+        }
+    }
+
+    #[test]
+    fn a_slow_rule_is_cold_at_a_fraction_of_its_count_and_never_below_one() {
+        let minute = Duration::from_secs(60);
+        let start = Timestamp::from_millis(60_000);
+        let hundred = WarmUp::new(100.0, minute, 60, 4).allowed(start, || 0);
+        assert!((hundred - 25.0).abs() < 1e-9, "{hundred}");
+        let two = WarmUp::new(2.0, minute, 600, 5).allowed(start, || 0);
+        assert_eq!(two, 1.0);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use flowgate_core::Timestamp;
 
-use crate::flow::rate::{Rate, cost_at};
+use crate::flow::rate::Rate;
 
 const MS_NS: u64 = 1_000_000;
 
@@ -17,7 +17,6 @@ pub(super) struct Limit {
     /// Tokens of a full bucket: `⌊count + burst⌋`.
     capacity: u64,
     places: u64,
-    cost_of_one_ns: u64,
     pub(super) split: Split,
 }
 
@@ -39,8 +38,9 @@ const TOKEN_BITS_MAX: u32 = 40;
 impl Limit {
     /// `count` per `duration_sec`, and `burst` more after a quiet time.
     pub(super) fn new(count: f64, duration_sec: u32, burst: u32) -> Self {
-        let rate = Rate::new(count);
-        let whole = rate.limit_in(Duration::from_secs(1));
+        let duration = Duration::from_secs(duration_sec.max(1).into());
+        let rate = Rate::per(count, duration);
+        let whole = rate.limit_in(duration);
         let capacity = match rate.is_zero() {
             true => 0,
             false => whole.saturating_add(burst.into()),
@@ -49,20 +49,17 @@ impl Limit {
         // The largest number of tokens stands for a bucket never used.
         let bits = u64::BITS - (capacity + 1).leading_zeros();
         let token_bits = bits.clamp(TOKEN_BITS_MIN, TOKEN_BITS_MAX);
-        let mut limit = Limit {
+        Limit {
             rate,
             duration_ms: u64::from(duration_sec.max(1)) * 1_000,
             burst,
             capacity,
             places: whole,
-            cost_of_one_ns: 0,
             split: Split {
                 token_bits,
                 shift: token_bits - TOKEN_BITS_MIN,
             },
-        };
-        limit.cost_of_one_ns = limit.cost(1);
-        limit
+        }
     }
 
     /// Tokens of a full bucket.
@@ -126,23 +123,7 @@ impl Limit {
     /// duration / count` in nanoseconds, rounded half up.
     #[inline]
     pub(super) fn cost_ns(&self, weight: u32) -> u64 {
-        match weight {
-            1 => self.cost_of_one_ns,
-            _ => self.cost(weight),
-        }
-    }
-
-    fn cost(&self, weight: u32) -> u64 {
-        let (numerator, denominator) = self.rate.fraction();
-        if numerator == 0 {
-            return u64::MAX;
-        }
-        let exact = u128::from(weight)
-            .checked_mul(u128::from(self.duration_ms) * u128::from(MS_NS))
-            .and_then(|span| span.checked_mul(denominator)?.checked_mul(2))
-            .and_then(|twice| Some(twice.checked_add(numerator)? / 2 / numerator));
-        let rounded = exact.unwrap_or_else(|| cost_at(self.per_second(), weight).into());
-        u64::try_from(rounded).unwrap_or(u64::MAX)
+        self.rate.cost_ns(weight)
     }
 
     /// Whether a bucket can be more than full of what one span brings.

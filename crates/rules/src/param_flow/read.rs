@@ -3,7 +3,7 @@
 use super::value::Class;
 use super::{Param, ParamFlow, ParamFlowRule, ParamItem, ParamState, ParamValue};
 use crate::document::Fields;
-use crate::field::{Choice, FieldKind, FieldSpec, Mode, Spelling};
+use crate::field::{Choice, FieldKind, FieldSpec, Mode};
 use crate::head::Head;
 use crate::kind::RuleKind;
 use crate::{ControlBehavior, Grade, Settings};
@@ -115,29 +115,6 @@ const FIELDS: &[FieldSpec] = &[
     .shared(),
 ];
 
-const SPELLINGS: &[Spelling] = &[
-    Spelling {
-        theirs: "metricType",
-        ours: "write grade, 0 (concurrency) or 1 (qps)",
-    },
-    Spelling {
-        theirs: "paramIndex",
-        ours: "write paramIdx",
-    },
-    Spelling {
-        theirs: "threshold",
-        ours: "write count",
-    },
-    Spelling {
-        theirs: "specificItems",
-        ours: "write paramFlowItemList, [{\"object\": ..., \"count\": ..., \"classType\": ...}]",
-    },
-    Spelling {
-        theirs: "paramsMaxCapacity",
-        ours: "write maxValues",
-    },
-];
-
 impl RuleKind for ParamFlow {
     const NAME: &'static str = "paramFlow";
     const ABOUT: &'static str =
@@ -147,10 +124,6 @@ impl RuleKind for ParamFlow {
 
     fn fields() -> &'static [FieldSpec] {
         FIELDS
-    }
-
-    fn spellings() -> &'static [Spelling] {
-        SPELLINGS
     }
 
     fn parse(head: Head, fields: &mut Fields<'_>) -> ParamFlowRule {
@@ -263,16 +236,6 @@ fn behavior(grade: Grade, fields: &mut Fields<'_>) -> ControlBehavior {
     let Some(number) = fields.mode_number(BEHAVIOR) else {
         return ControlBehavior::Reject;
     };
-    if number != 0 && fields.has_number(BEHAVIOR) {
-        fields.ambiguous(
-            BEHAVIOR,
-            format!(
-                "{number} is {} in Sentinel and {} in sentinel-golang, and no field tells whose rule this is; write count (Sentinel)",
-                if number == 2 { "queueing" } else { "refusing" },
-                if number == 1 { "queueing" } else { "nothing" },
-            ),
-        );
-    }
     match number {
         0 => {}
         2 => return ControlBehavior::RateLimiter,

@@ -83,7 +83,6 @@ impl<K: RuleKind> RuleEntry<K> {
             position: self.position,
             matcher: self.matcher.clone(),
             place: None,
-            ambiguous: None,
         }
     }
 }
@@ -93,6 +92,8 @@ impl<K: RuleKind> RuleEntry<K> {
 struct Sorting<K: RuleKind> {
     /// Rules let in, with their positions.
     seen: HashMap<K::Rule, usize>,
+    /// What they mean, with their positions.
+    meant: HashMap<K::Rule, usize>,
     /// Ids given, with the position of the rule that has it.
     owners: HashMap<String, usize>,
     duplicates: usize,
@@ -102,6 +103,7 @@ impl<K: RuleKind> Default for Sorting<K> {
     fn default() -> Self {
         Self {
             seen: HashMap::new(),
+            meant: HashMap::new(),
             owners: HashMap::new(),
             duplicates: 0,
         }
@@ -111,12 +113,6 @@ impl<K: RuleKind> Default for Sorting<K> {
 impl<K: RuleKind> Sorting<K> {
     fn admit(&mut self, draft: Draft<K>, loading: &mut Loading<'_>) -> Option<Draft<K>> {
         let position = draft.position;
-        if let Some(fault) = &draft.ambiguous
-            && !loading.is_sentinels
-        {
-            loading.faults.push(fault.clone());
-            return None;
-        }
         // The same rule once more may bring its id along; another may not.
         let original = self.seen.get(&draft.rule).copied();
         if let Some(id) = K::head(&draft.rule).id.as_deref() {
@@ -155,6 +151,20 @@ impl<K: RuleKind> Sorting<K> {
                 ),
             });
             return None;
+        }
+        match self.meant.entry(K::normalized(&draft.rule)) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(position);
+            }
+            Entry::Occupied(first) => loading.warnings.push(Warning {
+                path: format!("{}[{position}]", K::NAME),
+                place: draft.place,
+                message: format!(
+                    "means the same as {}[{}], written otherwise; remove one",
+                    K::NAME,
+                    first.get()
+                ),
+            }),
         }
         self.seen.insert(draft.rule.clone(), position);
         Some(draft)

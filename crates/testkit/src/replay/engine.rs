@@ -333,7 +333,7 @@ impl<'t> World<'t> {
             .engine
             .breakers(&step.resource)
             .into_iter()
-            .map(|state| match state {
+            .map(|breaker| match breaker.state() {
                 CircuitState::Closed => "CLOSED",
                 CircuitState::Open => "OPEN",
                 CircuitState::HalfOpen => "HALF_OPEN",

@@ -1,20 +1,29 @@
-//! One door to atomics: `std` in real builds, `loom` under `--cfg loom`, so
+//! One door to atomics and locks: `std` in real builds, `loom` under `--cfg loom`, so
 //! that the models in `tests/loom.rs` run the very code that ships.
 //!
-//! Public for the crates of this workspace that have models of their own; not
-//! part of what Flowgate promises.
+//! Open to Flowgate's other crates, whose lock-free parts have models too; no
+//! part of what users are promised.
+
+mod cell;
 
 #[cfg(loom)]
-pub use loom::sync::Mutex;
+pub use loom::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU32, Ordering};
+pub use loom::sync::{Mutex, MutexGuard};
 #[cfg(loom)]
 pub use modelled::AtomicU64;
 
 #[cfg(not(loom))]
-pub use std::sync::Mutex;
+pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use std::sync::{Mutex, MutexGuard};
+
+pub use cell::Cell;
+
+/// The guard of a lock under which nothing is ever half done.
+pub fn unpoisoned<G>(guard: std::sync::LockResult<G>) -> G {
+    guard.unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 /// Loom's atomic, made to explore what it would leave out.
 ///
@@ -27,10 +36,12 @@ pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// is relaxed and nobody uses its value: it adds no ordering to the code under
 /// test, and loads may still give old values.
 #[cfg(loom)]
+#[allow(missing_docs, reason = "the words of the standard library")]
 mod modelled {
     use loom::sync::atomic::AtomicU64 as Atomic;
     use loom::sync::atomic::Ordering::{self, Relaxed};
 
+    /// An atomic word.
     #[derive(Debug, Default)]
     pub struct AtomicU64 {
         value: Atomic,
@@ -60,6 +71,14 @@ mod modelled {
 
         pub fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {
             self.value.fetch_sub(value, order)
+        }
+
+        pub fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
+            self.value.fetch_or(value, order)
+        }
+
+        pub fn fetch_and(&self, value: u64, order: Ordering) -> u64 {
+            self.value.fetch_and(value, order)
         }
 
         pub fn fetch_max(&self, value: u64, order: Ordering) -> u64 {

@@ -1,0 +1,283 @@
+//! Views of a node beside the second and the minute: intervals that rules ask
+//! for, from milliseconds to weeks.
+//!
+//! A view is a ring of its own that counts passes and nothing else, keyed by
+//! its [`Interval`]: rules that name the same one share it. It is made when a
+//! rule first asks for it on this node, and counts from then on every call that
+//! is admitted here, whoever asked and whether or not a rule reserved. So the
+//! next rule of that interval, or the same rule with another limit, sees what
+//! has passed.
+//!
+//! Boxes begin at multiples of their length since the epoch. In a single box, a
+//! day is a UTC day, and an hour begins on the hour; in several, the interval
+//! slides by one box at a time.
+//!
+//! **How a view ends.** An admitted call asks for the view before it is counted
+//! in it, as long as a rule for this node names it. A view that counts although
+//! nobody has asked for a whole interval is therefore of no rule in force, and
+//! all that any rule ever saw in it has left it: it is dropped, and nothing is
+//! lost. Until then a rule that comes back finds it complete. Beyond
+//! [`VIEWS_MAX`] views the asking rules' own are kept, and of the others those
+//! dropped first that were not asked for the longest.
+//!
+//! Finding a view takes no lock and allocates nothing; making and dropping one
+//! takes turns and copies the list. A view is *retired* before it is dropped:
+//! that and asking for it are steps on one word, so whoever finds it retired
+//! makes a new one and nobody reserves in a ring that is about to go.
+
+mod interval;
+mod own;
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use arc_swap::ArcSwap;
+
+use crate::call::Hold;
+use crate::leap_array::{Full, Taken};
+use crate::time::Timestamp;
+
+use super::Node;
+
+pub use interval::{Interval, View};
+use own::OwnView;
+
+/// How many views a node keeps that the asking rules do not name. More are made
+/// only if these rules name more.
+pub const VIEWS_MAX: usize = 16;
+
+/// The views of one node that rules have asked for.
+#[derive(Debug, Default)]
+pub(super) struct Views {
+    /// Made with the first view: most nodes have none.
+    inner: OnceLock<Box<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    list: ArcSwap<Vec<Arc<OwnView>>>,
+    /// Held while the list is changed; the name given to a ring last.
+    changing: Mutex<u16>,
+}
+
+impl Views {
+    /// Lends the view of `interval` to `use_it`, made if there is none.
+    #[inline]
+    fn with<R>(
+        &self,
+        interval: Interval,
+        among: &[Interval],
+        now: Timestamp,
+        use_it: impl FnOnce(&OwnView) -> R,
+    ) -> R {
+        if let Some(inner) = self.inner.get() {
+            let list = inner.list.load();
+            if let Some(view) = list.iter().find(|view| view.interval == interval)
+                && view.ask(now)
+            {
+                return use_it(view);
+            }
+        }
+        use_it(&self.make(interval, among, now))
+    }
+
+    /// The view of `interval`, made by this call or by whoever was faster.
+    #[cold]
+    fn make(&self, interval: Interval, among: &[Interval], now: Timestamp) -> Arc<OwnView> {
+        let inner = self.inner.get_or_init(Box::default);
+        let mut name = inner.take_turn();
+        let old = inner.list.load_full();
+        let found = old.iter().find(|view| view.interval == interval);
+        if let Some(view) = found.filter(|view| view.ask(now)) {
+            return Arc::clone(view);
+        }
+        *name = next_name(*name, &old);
+        let made = Arc::new(OwnView::new(interval, *name, now));
+        inner.retire_beyond_bound(&old, among);
+        let kept = old.iter().filter(|view| !view.is_retired());
+        let list = kept.chain([&made]).map(Arc::clone).collect();
+        inner.list.store(Arc::new(list));
+        made
+    }
+
+    /// Counts an admitted call in every view. `hold` is given the name of the
+    /// view's ring, its interval, and what takes the passes; it says what the
+    /// call holds there in the end. Returns the latest beginning of a box that
+    /// the call is counted in.
+    #[inline]
+    fn count(
+        &self,
+        now: Timestamp,
+        weight: u32,
+        hold: impl FnMut(u16, Interval, &dyn Fn() -> Taken) -> Taken,
+    ) -> Timestamp {
+        match self.inner.get() {
+            None => Timestamp::EPOCH,
+            Some(inner) => inner.count(now, weight, hold),
+        }
+    }
+
+    fn give_back(&self, taken: Taken) {
+        // A view that was dropped meanwhile has nothing to give back to.
+        if let Some(inner) = self.inner.get()
+            && let list = inner.list.load()
+            && let Some(view) = list.iter().find(|view| view.name == taken.ring())
+        {
+            view.ring.give_back(taken);
+        }
+    }
+}
+
+impl Inner {
+    fn take_turn(&self) -> MutexGuard<'_, u16> {
+        // The list is replaced as a whole: nothing is left half done.
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(
+        &self,
+        now: Timestamp,
+        weight: u32,
+        mut hold: impl FnMut(u16, Interval, &dyn Fn() -> Taken) -> Taken,
+    ) -> Timestamp {
+        let mut latest = Timestamp::EPOCH;
+        let mut forgotten = false;
+        for view in &**self.list.load() {
+            let taken = hold(view.name, view.interval, &|| view.pass(now, weight));
+            latest = latest.max(view.counted_at(taken));
+            forgotten |= view.is_forgotten(taken.number());
+        }
+        if forgotten {
+            self.drop_forgotten(now);
+        }
+        latest
+    }
+
+    #[cold]
+    fn drop_forgotten(&self, now: Timestamp) {
+        let _turn = self.take_turn();
+        let old = self.list.load_full();
+        for view in old.iter() {
+            view.retire_if(|view| view.is_forgotten(view.ring.number_at(now)));
+        }
+        let kept = old.iter().filter(|view| !view.is_retired());
+        self.list.store(Arc::new(kept.map(Arc::clone).collect()));
+    }
+
+    /// Retires views until there is room for one more within [`VIEWS_MAX`], or
+    /// only those of `among` are left.
+    fn retire_beyond_bound(&self, list: &[Arc<OwnView>], among: &[Interval]) {
+        let live = |view: &&Arc<OwnView>| !view.is_retired();
+        let mut others: Vec<_> = list
+            .iter()
+            .filter(live)
+            .filter(|view| !among.contains(&view.interval))
+            .collect();
+        others.sort_by_key(|view| view.asked_at());
+        let room = VIEWS_MAX - 1;
+        let beyond = list.iter().filter(live).count().saturating_sub(room);
+        for view in others.into_iter().take(beyond) {
+            view.retire_if(|_| true);
+        }
+    }
+}
+
+/// The next name that no ring of `list` has; 0 is the node's own ring.
+fn next_name(last: u16, list: &[Arc<OwnView>]) -> u16 {
+    let mut name = last;
+    loop {
+        name = name.checked_add(1).unwrap_or(1);
+        if list.iter().all(|view| view.name != name) {
+            return name;
+        }
+    }
+}
+
+/// Passes in one view.
+impl Node {
+    /// Makes sure that `view` counts calls that are admitted from now on.
+    pub fn open(&self, view: View<'_>, now: Timestamp) {
+        if let View::Own { interval, among } = view {
+            self.views.with(interval, among, now, |_| {});
+        }
+    }
+
+    /// Takes `weight` passes of `view` if it then holds no more than `limit`, in
+    /// one atomic step.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if there is no room; nothing has changed then.
+    #[inline]
+    pub fn reserve_in(
+        &self,
+        view: View<'_>,
+        now: Timestamp,
+        weight: u32,
+        limit: u64,
+    ) -> Result<Taken, Full> {
+        match view {
+            View::Second => self.reserve(now, weight, limit),
+            View::Own { interval, among } => {
+                let reserve = |view: &OwnView| view.reserve(now, weight, limit);
+                self.views.with(interval, among, now, reserve)
+            }
+        }
+    }
+
+    /// Whether [`Node::reserve_in`] would find room for a call that holds `own`
+    /// there by now; see [`Node::probe`]. Takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] as there.
+    pub fn probe_in(
+        &self,
+        view: View<'_>,
+        now: Timestamp,
+        weight: u32,
+        limit: u64,
+        own: Hold,
+    ) -> Result<(), Full> {
+        match view {
+            View::Second => self.probe(now, weight, limit, own),
+            View::Own { interval, among } => {
+                let probe = |view: &OwnView| view.probe(now, weight, limit, own);
+                self.views.with(interval, among, now, probe)
+            }
+        }
+    }
+
+    /// Passes counted in the view of `interval`, if there is one. Looking makes
+    /// none, and keeps none.
+    pub fn passes_in(&self, interval: Interval, now: Timestamp) -> Option<u64> {
+        let list = self.views.inner.get()?.list.load();
+        let view = list.iter().find(|view| view.interval == interval)?;
+        Some(view.ring.passes_in(now, view.span, None))
+    }
+
+    /// The intervals that are counted here for rules, beside the second and the
+    /// minute.
+    pub fn intervals(&self) -> Vec<Interval> {
+        let list = self.views.inner.get().map(|inner| inner.list.load());
+        list.map_or_else(Vec::new, |list| {
+            list.iter().map(|view| view.interval).collect()
+        })
+    }
+
+    /// Gives back what was taken of a view of its own.
+    #[cold]
+    pub(super) fn give_back_in_view(&self, taken: Taken) {
+        self.views.give_back(taken);
+    }
+
+    /// Counts an admitted call in the views of this node; see [`Views::count`].
+    #[inline]
+    pub(crate) fn count_in_views(
+        &self,
+        now: Timestamp,
+        weight: u32,
+        hold: impl FnMut(u16, Interval, &dyn Fn() -> Taken) -> Taken,
+    ) -> Timestamp {
+        self.views.count(now, weight, hold)
+    }
+}

@@ -1,0 +1,116 @@
+//! One view: its ring, and how it is known to be in use.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::call::Hold;
+use crate::leap_array::{Full, LeapArray, PassCell, Span, Taken};
+use crate::time::Timestamp;
+
+use super::Interval;
+
+#[derive(Debug)]
+pub(super) struct OwnView {
+    pub(super) interval: Interval,
+    /// Tells passes of this ring from those of others of the same interval,
+    /// before and after it. The node's own ring is 0.
+    pub(super) name: u16,
+    pub(super) ring: LeapArray<PassCell>,
+    pub(super) span: Span,
+    /// The box in which somebody asked last, or [`RETIRED`].
+    ///
+    /// Relaxed throughout: the word stands for itself, and the list is
+    /// published by its own store.
+    asked: AtomicU64,
+}
+
+const RETIRED: u64 = u64::MAX;
+
+impl OwnView {
+    pub(super) fn new(interval: Interval, name: u16, now: Timestamp) -> Self {
+        let ring = LeapArray::with_width(interval.box_ns(), interval.boxes() as usize);
+        OwnView {
+            asked: AtomicU64::new(ring.number_at(now)),
+            span: Span::new(1, interval.boxes().into()),
+            interval,
+            name,
+            ring,
+        }
+    }
+
+    /// Notes that somebody asks; false if the view is retired.
+    #[inline]
+    pub(super) fn ask(&self, now: Timestamp) -> bool {
+        let number = self.ring.number_at(now);
+        let asked = self.asked.load(Ordering::Relaxed);
+        if asked == number {
+            return true;
+        }
+        let later = |asked: u64| (asked != RETIRED).then(|| asked.max(number));
+        self.asked
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, later)
+            .is_ok()
+    }
+
+    /// Whether nobody has asked for a whole interval when `number` is the
+    /// present box.
+    #[inline]
+    pub(super) fn is_forgotten(&self, number: u64) -> bool {
+        let asked = self.asked.load(Ordering::Relaxed);
+        number > asked.saturating_add(self.interval.boxes().into())
+    }
+
+    /// Retires it if `condition` holds and nobody asks meanwhile.
+    pub(super) fn retire_if(&self, condition: impl Fn(&Self) -> bool) {
+        let asked = self.asked.load(Ordering::Relaxed);
+        if condition(self) {
+            // Who asks in between keeps it.
+            let _ =
+                self.asked
+                    .compare_exchange(asked, RETIRED, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// When somebody asked last: the beginning of a box.
+    pub(super) fn asked_at(&self) -> Timestamp {
+        let asked = self.asked.load(Ordering::Relaxed);
+        Timestamp::from_nanos(asked.saturating_mul(self.interval.box_ns()))
+    }
+
+    /// Whether it is about to be dropped.
+    pub(super) fn is_retired(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) == RETIRED
+    }
+
+    pub(super) fn pass(&self, now: Timestamp, weight: u32) -> Taken {
+        self.ring.pass(now, weight).of_ring(self.name)
+    }
+
+    pub(super) fn reserve(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
+        let taken = self.ring.reserve(now, weight, self.span, limit, None)?;
+        Ok(taken.of_ring(self.name))
+    }
+
+    pub(super) fn probe(
+        &self,
+        now: Timestamp,
+        weight: u32,
+        limit: u64,
+        own: Hold,
+    ) -> Result<(), Full> {
+        let taken = match own {
+            Hold::Passed(taken) if taken.ring() == self.name => taken.amount(),
+            _ => 0,
+        };
+        let more = weight.saturating_sub(taken);
+        let probed = self.ring.probe(now, more, self.span, limit, None, None);
+        probed.map_err(|full| Full {
+            sum: full.sum.saturating_sub(u64::from(taken)),
+            ..full
+        })
+    }
+
+    /// The beginning of the box that passes were counted in.
+    pub(super) fn counted_at(&self, taken: Taken) -> Timestamp {
+        Timestamp::from_nanos(taken.number().saturating_mul(self.interval.box_ns()))
+    }
+}

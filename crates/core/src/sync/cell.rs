@@ -1,0 +1,112 @@
+//! A place for a shared value that is replaced as a whole.
+//!
+//! It is `arc-swap` in real builds. A model checker cannot see into that crate,
+//! so under `--cfg loom` the cell is a mutex around an `Arc`: models prove what
+//! is built on a cell that loads, stores and exchanges whole pointers, which is
+//! what `arc-swap` promises.
+
+#[cfg(not(loom))]
+pub use real::Cell;
+
+#[cfg(loom)]
+pub use modelled::Cell;
+
+#[cfg(not(loom))]
+mod real {
+    use arc_swap::{ArcSwap, Guard};
+    use std::sync::Arc;
+
+    /// A shared value that is replaced as a whole; loading takes no lock.
+    #[derive(Debug)]
+    pub struct Cell<T>(ArcSwap<T>);
+
+    impl<T> Cell<T> {
+        /// A cell that holds `value`.
+        pub fn new(value: T) -> Self {
+            Cell(ArcSwap::from_pointee(value))
+        }
+
+        /// The value in place; no reference count is touched.
+        #[inline]
+        pub fn load(&self) -> Guard<Arc<T>> {
+            self.0.load()
+        }
+
+        /// The value in place, for keeps.
+        pub fn load_full(&self) -> Arc<T> {
+            self.0.load_full()
+        }
+
+        /// Puts `value` in place.
+        pub fn store(&self, value: T) {
+            self.0.store(Arc::new(value));
+        }
+
+        /// Puts `new` in the place of `old`; false if something else is there.
+        pub fn replace(&self, old: &Arc<T>, new: Arc<T>) -> bool {
+            Arc::ptr_eq(&*self.0.compare_and_swap(old, new), old)
+        }
+
+        /// Stores `value` if `newer(old, value)`; returns what is then in place.
+        pub fn store_if(&self, value: Arc<T>, newer: impl Fn(&T, &T) -> bool) -> Arc<T> {
+            let kept = |old: &Arc<T>| {
+                if newer(old, &value) {
+                    Arc::clone(&value)
+                } else {
+                    Arc::clone(old)
+                }
+            };
+            self.0.rcu(kept);
+            self.0.load_full()
+        }
+    }
+}
+
+#[cfg(loom)]
+#[allow(missing_docs, reason = "the words of the real one")]
+mod modelled {
+    use loom::sync::{Mutex, MutexGuard};
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    pub struct Cell<T>(Mutex<Arc<T>>);
+
+    impl<T> Cell<T> {
+        pub fn new(value: T) -> Self {
+            Cell(Mutex::new(Arc::new(value)))
+        }
+
+        pub fn load(&self) -> Arc<T> {
+            self.load_full()
+        }
+
+        pub fn load_full(&self) -> Arc<T> {
+            Arc::clone(&self.place())
+        }
+
+        pub fn store(&self, value: T) {
+            *self.place() = Arc::new(value);
+        }
+
+        pub fn replace(&self, old: &Arc<T>, new: Arc<T>) -> bool {
+            let mut place = self.place();
+            let same = Arc::ptr_eq(&place, old);
+            if same {
+                *place = new;
+            }
+            same
+        }
+
+        pub fn store_if(&self, value: Arc<T>, newer: impl Fn(&T, &T) -> bool) -> Arc<T> {
+            let mut place = self.place();
+            if newer(&place, &value) {
+                *place = value;
+            }
+            Arc::clone(&place)
+        }
+
+        fn place(&self) -> MutexGuard<'_, Arc<T>> {
+            self.0.lock().expect("no model panics while it holds this")
+        }
+    }
+}
