@@ -1,6 +1,8 @@
 //! The words of a call: what it is, what it holds, how it is decided, and how
 //! it ends.
 
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -67,13 +69,22 @@ pub struct Queue {
 }
 
 /// One argument of a call, for slots that look at arguments.
+///
+/// ```
+/// use flowgate_core::Arg;
+///
+/// let args = [Arg::from("alice"), Arg::from(7_u64), Arg::hashed(&("eu", 3))];
+/// assert_eq!(args[1], Arg::from(7_i16));
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Arg<'a> {
     /// Nothing.
     Null,
     /// A whole number; all widths are one kind of value.
-    Int(i64),
+    Int(i128),
+    /// A whole number that is too large for [`Arg::Int`].
+    Huge(u128),
     /// A number with a fraction.
     Float(f64),
     /// A truth value.
@@ -82,8 +93,63 @@ pub enum Arg<'a> {
     Char(char),
     /// A text.
     Str(&'a str),
+    /// A value of the service's own, known by its digest: see [`Arg::hashed`].
+    Hashed(u128),
     /// Several values, taken one by one.
     List(&'a [Arg<'a>]),
+}
+
+impl Arg<'_> {
+    /// Any value, known by 128 bits of its hash.
+    ///
+    /// The hash is keyed at random for each process: nobody can choose values
+    /// that collide, and among a million values two share a digest with a
+    /// chance of 1 to 10^26. Digests of two processes cannot be compared.
+    pub fn hashed<T: Hash + ?Sized>(value: &T) -> Self {
+        Arg::Hashed(Digest::process().of(value))
+    }
+}
+
+/// 128 bits of a keyed hash, in one pass over the value.
+///
+/// ```
+/// use flowgate_core::Digest;
+///
+/// let digest = Digest::random();
+/// assert_eq!(digest.of("alice"), digest.of("alice"));
+/// assert_ne!(digest.of("alice"), digest.of("bob"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Digest {
+    keys: RandomState,
+}
+
+impl Digest {
+    /// One with keys of its own.
+    pub fn random() -> Self {
+        Digest {
+            keys: RandomState::new(),
+        }
+    }
+
+    /// The one whose keys the process draws at its first use.
+    pub fn process() -> &'static Self {
+        static PROCESS: OnceLock<Digest> = OnceLock::new();
+        PROCESS.get_or_init(Self::random)
+    }
+
+    /// The digest of `value`.
+    ///
+    /// A keyed hash of the value, and the same hash of the value with one more
+    /// byte: under a secret key these two are as independent as hashes under
+    /// two keys, for the price of one pass.
+    pub fn of<T: Hash + ?Sized>(&self, value: &T) -> u128 {
+        let mut hasher = self.keys.build_hasher();
+        value.hash(&mut hasher);
+        let low = hasher.finish();
+        hasher.write_u8(0x80);
+        (u128::from(hasher.finish()) << 64) | u128::from(low)
+    }
 }
 
 macro_rules! arg_from {
@@ -95,8 +161,28 @@ macro_rules! arg_from {
         }
     )*};
 }
-arg_from!(i8 => Int, i16 => Int, i32 => Int, i64 => Int, u8 => Int, u16 => Int, u32 => Int,
+arg_from!(i8 => Int, i16 => Int, i32 => Int, i64 => Int, i128 => Int,
+          u8 => Int, u16 => Int, u32 => Int, u64 => Int,
           f32 => Float, f64 => Float, bool => Bool, char => Char);
+
+impl From<u128> for Arg<'_> {
+    fn from(value: u128) -> Self {
+        i128::try_from(value).map_or(Arg::Huge(value), Arg::Int)
+    }
+}
+
+// No platform has a pointer wider than 64 bits, so neither cast loses any.
+impl From<usize> for Arg<'_> {
+    fn from(value: usize) -> Self {
+        Arg::Int(value as i128)
+    }
+}
+
+impl From<isize> for Arg<'_> {
+    fn from(value: isize) -> Self {
+        Arg::Int(value as i128)
+    }
+}
 
 impl<'a> From<&'a str> for Arg<'a> {
     fn from(value: &'a str) -> Self {
@@ -472,6 +558,8 @@ pub struct Call<'a> {
     pub context: &'a str,
     /// Its arguments.
     pub args: &'a [Arg<'a>],
+    /// What else it says of itself, by name.
+    pub attachments: &'a [(&'a str, Arg<'a>)],
     /// The nodes that count it.
     pub nodes: Nodes<'a>,
     /// What it has taken so far. For the slots that come with Flowgate; others
@@ -481,7 +569,14 @@ pub struct Call<'a> {
     pub slot: u16,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// The attachment called `name`; of several the first.
+    #[inline]
+    pub fn attachment(&self, name: &str) -> Option<Arg<'a>> {
+        let named = self.attachments.iter().find(|(key, _)| *key == name);
+        named.map(|(_, value)| *value)
+    }
+
     /// Leaves a ticket of the present slot.
     #[inline]
     pub fn leave_ticket(&mut self, rule: u32, data: [u64; 3]) {

@@ -33,7 +33,7 @@ pub use flowgate_core::{
     Timestamp, Traffic, Verdict, call::Holds, leap_array::Full,
 };
 pub use flowgate_rules::{
-    Authority, AuthorityRule, BreakerStrategy, BreakerTransition, Cause, CircuitFigures,
+    Authority, AuthorityRule, Bbr, BreakerStrategy, BreakerTransition, Cause, CircuitFigures,
     CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule, Dialect, Duplicate,
     Fault, Fields, Flow, FlowRule, Forced, Golang, GolangRule, GolangSpec, Grade, Head, HitCounts,
     InForce, Isolation, IsolationRule, KindReport, KindSpec, Kinds, LimitApp, ListStrategy,
@@ -41,6 +41,7 @@ pub use flowgate_rules::{
     RuleKind, RuleMode, RuleTable, Scope, Settings, Strategy, System, SystemRule, Warning,
     field::{Choice, FieldKind, FieldSpec, Mode},
     flow::MemoryLimits,
+    param_flow::{HotValue, Param, ParamFlow, ParamFlowRule, ParamItem, ParamState, ParamValue},
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};
 

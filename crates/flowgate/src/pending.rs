@@ -123,6 +123,7 @@ impl Drop for Pending<'_> {
             origin: "",
             context: "",
             args: &[],
+            attachments: &[],
             nodes: stay.nodes(&resource.node),
             holds,
             slot: 0,

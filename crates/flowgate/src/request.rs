@@ -50,6 +50,7 @@ pub(crate) struct Spec<'r> {
     pub(crate) origin: &'r str,
     pub(crate) context: &'r str,
     pub(crate) args: &'r [Arg<'r>],
+    pub(crate) attachments: &'r [(&'r str, Arg<'r>)],
 }
 
 impl<'a, 'r> Request<'a, 'r> {
@@ -118,6 +119,23 @@ impl<'a, 'r> Request<'a, 'r> {
     /// The call's arguments, for slots that look at them.
     pub fn args(mut self, args: &'r [Arg<'r>]) -> Self {
         self.spec.args = args;
+        self
+    }
+
+    /// What else the call says of itself, by name, for rules that look at a
+    /// named value instead of an argument's position.
+    ///
+    /// ```
+    /// use flowgate::{Arg, Engine};
+    ///
+    /// let orders = Engine::new().resource("orders");
+    /// let user = [("user", Arg::from(7))];
+    /// let entry = orders.request().attachments(&user).entry()?;
+    /// # entry.exit();
+    /// # Ok::<(), flowgate::Block>(())
+    /// ```
+    pub fn attachments(mut self, attachments: &'r [(&'r str, Arg<'r>)]) -> Self {
+        self.spec.attachments = attachments;
         self
     }
 
@@ -260,6 +278,7 @@ impl Default for Spec<'_> {
             origin: "",
             context: CONTEXT_DEFAULT,
             args: &[],
+            attachments: &[],
         }
     }
 }

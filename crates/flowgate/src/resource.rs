@@ -407,6 +407,7 @@ impl ResourceInner {
             origin: spec.origin,
             context: spec.context,
             args: spec.args,
+            attachments: spec.attachments,
             nodes: stay.nodes(&self.node),
             holds,
             slot: 0,

@@ -11,6 +11,7 @@ use crate::document::{Draft, Item, Loading, read_list};
 use crate::flow::Flow;
 use crate::isolation::Isolation;
 use crate::kind::{KindSpec, RuleKind};
+use crate::param_flow::ParamFlow;
 use crate::system::System;
 use crate::table::{AnyTable, RuleTable};
 
@@ -57,6 +58,7 @@ impl Kinds {
         Self(Arc::from([
             Kind::of::<Authority>(),
             Kind::of::<System>(),
+            Kind::of::<ParamFlow>(),
             Kind::of::<Flow>(),
             Kind::of::<Isolation>(),
             Kind::of::<Degrade>(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use flowgate_rules::{
-    Authority, Decide, Degrade, InForce, Isolation, Kinds, RuleKind, Scope, System,
+    Authority, Decide, Degrade, InForce, Isolation, Kinds, ParamFlow, RuleKind, Scope, System,
 };
 
 use crate::build::{ChainPlan, Position};
@@ -33,6 +33,7 @@ impl SlotKinds {
             built_in: vec![
                 (BuiltIn::Authority, rules_of::<Authority>),
                 (BuiltIn::System, rules_of::<System>),
+                (BuiltIn::ParamFlow, rules_of::<ParamFlow>),
                 (BuiltIn::Flow, FlowSlot::make),
                 (BuiltIn::Isolation, rules_of::<Isolation>),
                 (BuiltIn::Degrade, rules_of::<Degrade>),

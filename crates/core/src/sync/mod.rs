@@ -7,21 +7,21 @@
 mod cell;
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{Ordering, fence};
+pub use loom::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, MutexGuard};
+pub use loom::sync::{Mutex, MutexGuard};
 #[cfg(loom)]
 pub use modelled::AtomicU64;
 
 #[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicU64, Ordering, fence};
+pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, MutexGuard};
+pub use std::sync::{Mutex, MutexGuard};
 
 pub use cell::Cell;
 
 /// The guard of a lock under which nothing is ever half done.
-pub(crate) fn unpoisoned<G>(guard: std::sync::LockResult<G>) -> G {
+pub fn unpoisoned<G>(guard: std::sync::LockResult<G>) -> G {
     guard.unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

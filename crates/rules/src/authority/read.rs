@@ -13,7 +13,8 @@ const FIELDS: &[FieldSpec] = &[
         FieldKind::Text,
         "the callers, parted by commas; blanks around a name do not count",
     )
-    .advice("give names of callers, for example \"web, batch\""),
+    .advice("give names of callers, for example \"web, batch\"")
+    .required(),
     FieldSpec::new(
         "strategy",
         FieldKind::Mode(ListStrategy::CHOICES),
@@ -26,6 +27,7 @@ const FIELDS: &[FieldSpec] = &[
 impl RuleKind for Authority {
     const NAME: &'static str = "authority";
     const ABOUT: &'static str = "says who may call a resource, or who may not";
+    const GUIDE: &'static str = include_str!("guide.md");
     type Rule = AuthorityRule;
     /// A list remembers nothing.
     type State = ();
