@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 
-use clap::builder::PossibleValuesParser;
-use flowgate::{Engine, Fault, LoadReport, ManualClock, RuleError};
+use flowgate::{Dialect, Engine, Fault, LoadReport, ManualClock, RuleError};
 use serde::Serialize;
 
 use crate::Verdict;
 use crate::failure::Failure;
 use crate::input::Input;
-use crate::rule_file::{self, Form, KindFrom, RuleFile};
+use crate::rule_file::{self, DialectArg, Form, KindFrom, RuleFile};
 use crate::snippet::Severity;
 
 /// Check a rule file: all faults and warnings, each shown in its line.
@@ -18,7 +17,8 @@ use crate::snippet::Severity;
 /// The file is a whole document, {"flow": [...], "degrade": [...]}, or a list
 /// of one kind as Sentinel writes it, [...]. The kind of a list is that of
 /// --kind, else that with which the file's name begins (flow-eu.json), else
-/// flow.
+/// flow. The fields are those of Sentinel or of sentinel-golang; which, is
+/// seen from them, or said with --dialect.
 ///
 /// Exit codes: 0 the rules are sound, 1 they have faults (or, with
 /// --deny-warnings, warnings), 2 wrong usage or an unreadable file.
@@ -29,8 +29,12 @@ pub(crate) struct Args {
     rules: Input,
 
     /// The file is a list of rules of this kind.
-    #[arg(long, value_parser = PossibleValuesParser::new(rule_file::kinds()))]
+    #[arg(long, value_parser = rule_file::kind_parser())]
     kind: Option<String>,
+
+    /// The dialect of the file; by default it is recognised.
+    #[arg(long)]
+    dialect: Option<DialectArg>,
 
     /// Exit with 1 if there are warnings.
     #[arg(long)]
@@ -53,6 +57,9 @@ struct Checked {
     kind: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kind_assumed: Option<bool>,
+    /// Whose fields it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dialect: Option<&'static str>,
     /// Rules that would be in force, by kind.
     rules: serde_json::Map<String, serde_json::Value>,
     /// Different resources that the rules name, patterns apart.
@@ -79,7 +86,7 @@ struct SaidAt {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Verdict, Failure> {
-    let file = RuleFile::read(&args.rules, args.kind.as_deref())?;
+    let file = RuleFile::read(&args.rules, args.kind.as_deref(), args.dialect)?;
     let engine = rule_file::engine_on(&ManualClock::new()).build();
     let loaded = file.load(&engine);
     let verdict = match &loaded {
@@ -123,13 +130,17 @@ fn print(
         false => rules.join(", "),
     };
     let (resources, patterns) = named(engine);
+    let dialect = match report.dialect {
+        Dialect::Sentinel => "",
+        Dialect::Golang => ", in sentinel-golang's dialect",
+    };
     let warnings = match report.warnings.len() {
         0 => String::new(),
         count => format!("; {}", counted(count, "warning")),
     };
     writeln!(
         anstream::stdout(),
-        "{}: ok: {rules} for {} and {}{warnings}",
+        "{}: ok: {rules} for {} and {}{dialect}{warnings}",
         file.name,
         counted(resources, "resource"),
         counted(patterns, "pattern"),
@@ -147,6 +158,7 @@ fn print_json(
         Form::Document => (None, None),
         Form::List { kind, from } => (Some(kind), Some(from != KindFrom::Option)),
     };
+    let dialect = loaded.as_ref().ok().map(|report| report.dialect.as_str());
     let (faults, report) = match loaded {
         Ok(report) => (Vec::new(), report),
         Err(error) => (error.faults, LoadReport::default()),
@@ -159,6 +171,7 @@ fn print_json(
         ok: verdict == Verdict::Fine,
         kind,
         kind_assumed,
+        dialect,
         rules: rules.collect(),
         resources,
         patterns,

@@ -3,6 +3,8 @@
 //!
 //! ```text
 //! check       a rule file, its faults shown in their lines
+//! convert     a rule file in the other dialect
+//! schema      the JSON Schema of rule files
 //! replay      an access log against rules, on a manual clock
 //! access_log  Common and Combined Log Format
 //! rule_file   reading rules, by document or by list
@@ -11,15 +13,19 @@
 
 pub mod access_log;
 mod check;
+mod convert;
 mod failure;
 mod input;
 mod replay;
 mod rule_file;
+mod schema;
 mod snippet;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use flowgate::Kinds;
 
 use failure::Failure;
 
@@ -34,6 +40,11 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Check(check::Args),
+    Convert(convert::Args),
+    Schema(schema::Args),
+    /// Print the page on rules, docs/rules.md.
+    #[command(hide = true)]
+    Docs,
     Replay(replay::Args),
 }
 
@@ -44,6 +55,12 @@ enum Verdict {
     Faults,
 }
 
+/// Prints the page on rules.
+fn docs() -> Result<Verdict, Failure> {
+    anstream::stdout().write_all(Kinds::standard().page().as_bytes())?;
+    Ok(Verdict::Fine)
+}
+
 /// Runs the command with the arguments of this process.
 ///
 /// Exits with 0, with 1 if the rules have faults, and with 2 if it was called
@@ -51,6 +68,9 @@ enum Verdict {
 pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Check(args) => check::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Schema(args) => schema::run(&args),
+        Command::Docs => docs(),
         Command::Replay(args) => replay::run(&args),
     };
     match result {

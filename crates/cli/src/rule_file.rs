@@ -1,7 +1,12 @@
 //! A file of rules: a whole document, or a list of one kind as Sentinel writes
 //! it.
 
-use flowgate::{Clock, Engine, Fault, Kinds, LoadReport, ManualClock, RuleError};
+use clap::ValueEnum;
+use clap::builder::PossibleValuesParser;
+use flowgate::{
+    Clock, Dialect, Engine, Fault, Kinds, LoadOptions, LoadReport, ManualClock, OnInvalid,
+    RuleError, RuleSet, Settings,
+};
 
 use crate::failure::Failure;
 use crate::input::Input;
@@ -15,6 +20,16 @@ pub(crate) struct RuleFile {
     pub(crate) name: String,
     bytes: Vec<u8>,
     pub(crate) form: Form,
+    options: LoadOptions,
+}
+
+/// Whose fields a rule file has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DialectArg {
+    /// Sentinel's for Java, and Flowgate's own.
+    Sentinel,
+    /// sentinel-golang's.
+    Golang,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,19 +49,41 @@ pub(crate) enum KindFrom {
 }
 
 impl RuleFile {
-    pub(crate) fn read(input: &Input, kind: Option<&str>) -> Result<Self, Failure> {
+    pub(crate) fn read(
+        input: &Input,
+        kind: Option<&str>,
+        dialect: Option<DialectArg>,
+    ) -> Result<Self, Failure> {
         let bytes = input.read_all()?;
         let name = input.name();
         let file_name = input.path().and_then(|path| path.file_name());
         let file_name = file_name.map(|name| name.to_string_lossy());
         let form = Form::of(&bytes, kind, file_name.as_deref().unwrap_or_default());
-        Ok(RuleFile { name, bytes, form })
+        let options = LoadOptions {
+            on_invalid: OnInvalid::Refuse,
+            dialect: dialect.map(Dialect::from),
+        };
+        Ok(RuleFile {
+            name,
+            bytes,
+            form,
+            options,
+        })
     }
 
     pub(crate) fn load(&self, engine: &Engine) -> Result<LoadReport, RuleError> {
         match self.form {
-            Form::Document => engine.load_document(&self.bytes),
-            Form::List { kind, .. } => engine.load_json(kind, &self.bytes),
+            Form::Document => engine.load_document_with(&self.bytes, self.options),
+            Form::List { kind, .. } => engine.load_json_with(kind, &self.bytes, self.options),
+        }
+    }
+
+    /// Its rules, by themselves.
+    pub(crate) fn rules(&self) -> Result<(RuleSet, LoadReport), RuleError> {
+        let (none, settings) = (RuleSet::default(), Settings::default());
+        match self.form {
+            Form::Document => none.with_document(&self.bytes, &settings, self.options),
+            Form::List { kind, .. } => none.with_list(kind, &self.bytes, &settings, self.options),
         }
     }
 
@@ -69,7 +106,7 @@ impl Form {
             return Form::Document;
         }
         let file_name = file_name.to_lowercase();
-        match kinds().find(|kind| file_name.starts_with(kind)) {
+        match kinds().find(|kind| file_name.starts_with(&kind.to_lowercase())) {
             Some(kind) => Form::List {
                 kind,
                 from: KindFrom::FileName,
@@ -98,6 +135,20 @@ impl Form {
 /// The names of all kinds of rules.
 pub(crate) fn kinds() -> impl Iterator<Item = &'static str> {
     Kinds::standard().specs().into_iter().map(|kind| kind.name)
+}
+
+/// Takes the name of a kind as an option's value.
+pub(crate) fn kind_parser() -> PossibleValuesParser {
+    PossibleValuesParser::new(kinds())
+}
+
+impl From<DialectArg> for Dialect {
+    fn from(dialect: DialectArg) -> Self {
+        match dialect {
+            DialectArg::Sentinel => Dialect::Sentinel,
+            DialectArg::Golang => Dialect::Golang,
+        }
+    }
 }
 
 /// An engine to try rules on, at the epoch of its clock.

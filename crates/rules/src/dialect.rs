@@ -90,10 +90,14 @@ impl GolangSpec {
         names.find(|(here, _)| *here == ours).map(|(_, it)| *it)
     }
 
-    /// Our name for sentinel-golang's field.
-    pub(crate) fn name_here(&self, theirs: &str) -> Option<&'static str> {
-        let mut names = self.names.iter();
-        names.find(|(_, there)| *there == theirs).map(|(it, _)| *it)
+    /// Our name for sentinel-golang's field, or our names: "qps or avgRt".
+    pub(crate) fn names_here(&self, theirs: &str) -> Option<String> {
+        let names = self.names.iter().filter(|(_, there)| *there == theirs);
+        let names: Vec<&str> = names.map(|(here, _)| *here).collect();
+        match names.split_last()? {
+            (only, []) => Some((*only).to_owned()),
+            (last, others) => Some(format!("{} or {last}", others.join(", "))),
+        }
     }
 
     pub(crate) fn field(&self, name: &str) -> Option<&'static FieldSpec> {

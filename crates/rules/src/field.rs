@@ -21,6 +21,8 @@ pub struct FieldSpec {
     /// Whether it is written so in sentinel-golang's dialect too, so that it
     /// does not tell the two apart.
     pub shared: bool,
+    /// Whether it is Flowgate's own: Sentinel for Java does not read it.
+    pub added: bool,
     /// Whether every rule has to have it.
     pub required: bool,
     /// The least that a rule which uses it may say, of a number.
@@ -82,6 +84,7 @@ impl FieldSpec {
             help,
             advice: "",
             shared: false,
+            added: false,
             required: false,
             min: None,
             max: None,
@@ -106,6 +109,13 @@ impl FieldSpec {
     #[must_use]
     pub const fn shared(mut self) -> Self {
         self.shared = true;
+        self
+    }
+
+    /// Marks a field that Sentinel for Java does not read.
+    #[must_use]
+    pub const fn added(mut self) -> Self {
+        self.added = true;
         self
     }
 

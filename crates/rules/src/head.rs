@@ -72,6 +72,7 @@ pub(crate) const FIELDS: &[FieldSpec] = &[
         "the resource that the rule is for; `*`: all that no other rule of the kind names",
     )
     .advice("give the name of the resource that the rule limits")
+    .required()
     .shared(),
     FieldSpec::new(
         "regex",
@@ -87,6 +88,7 @@ pub(crate) const FIELDS: &[FieldSpec] = &[
     )
     .default("0")
     .advice("give exact, prefix, glob or regex")
+    .added()
     .shared(),
     MODE,
     ENABLED,
@@ -106,11 +108,13 @@ const MODE: FieldSpec = FieldSpec::new(
 )
 .default("0")
 .advice("give enforce, observe or off")
+.added()
 .shared();
 
 const ENABLED: FieldSpec =
     FieldSpec::new("enabled", FieldKind::Flag, "false: the same as mode off")
         .default("true")
+        .added()
         .shared();
 
 impl Head {

@@ -11,6 +11,9 @@
 //! kinds      Kinds: the kinds there are, a service's own among them
 //! table      RuleTable: the rules of one kind in force, and what lives on
 //! hits       what a rule has done, in numbers
+//! describe   the page on rules, from what the kinds say of themselves
+//! schema     JSON Schema of documents
+//! write      rules as text, in either dialect
 //! set        RuleSet: one table per kind, loaded as a whole or not at all
 //! authority  who may call
 //! system     all inbound calls together, and the machine
@@ -47,6 +50,7 @@
 pub mod authority;
 mod decide;
 pub mod degrade;
+mod describe;
 mod dialect;
 pub mod document;
 pub mod field;
@@ -57,10 +61,12 @@ pub mod isolation;
 mod kind;
 mod kinds;
 pub mod param_flow;
+mod schema;
 mod set;
 mod settings;
 pub mod system;
 mod table;
+mod write;
 
 pub use authority::{Authority, AuthorityRule, ListStrategy};
 pub use decide::{Decide, Decision, InForce};
@@ -84,3 +90,4 @@ pub use set::RuleSet;
 pub use settings::Settings;
 pub use system::{Bbr, System, SystemRule};
 pub use table::{RuleEntry, RuleInfo, RuleTable};
+pub use write::Written;

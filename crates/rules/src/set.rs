@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::Settings;
+use crate::dialect::Dialect;
 use crate::document::{
     Fault, Item, LoadOptions, LoadReport, Loading, OnInvalid, RuleError, Shape, Value, check_list,
     open, open_list, shorten,
@@ -11,6 +12,7 @@ use crate::field;
 use crate::kind::RuleKind;
 use crate::kinds::{self, Change, Drafts, Kinds};
 use crate::table::{AnyTable, RuleInfo, RuleTable};
+use crate::write::Written;
 
 /// All rules, one table per kind. It never changes; loading makes another,
 /// which shares what is still the same.
@@ -247,6 +249,45 @@ impl RuleSet {
             *table = (kind.replace)(table, None, drafts, &mut loading);
         }
         Ok((set, loading.finish("", 0)?))
+    }
+
+    /// The rules of these kinds as a document in `dialect`; names of no kind
+    /// are passed over.
+    ///
+    /// ```
+    /// use flowgate_rules::{Dialect, OnInvalid, RuleSet, Settings};
+    ///
+    /// let text = r#"{"flow": [{"resource": "mail", "count": 10, "controlBehavior": 2}]}"#;
+    /// let (rules, _) =
+    ///     RuleSet::default().with_document(text, &Settings::default(), OnInvalid::Refuse)?;
+    /// let written = rules.write(&["flow"], Dialect::Golang);
+    /// assert_eq!(
+    ///     written.text,
+    ///     r#"{
+    ///   "flow": [
+    ///     {"resource": "mail", "tokenCalculateStrategy": 0, "controlBehavior": 1, "threshold": 10, "maxQueueingTimeMs": 500}
+    ///   ]
+    /// }
+    /// "#
+    /// );
+    /// # Ok::<(), flowgate_rules::RuleError>(())
+    /// ```
+    #[must_use]
+    pub fn write(&self, kinds: &[&str], dialect: Dialect) -> Written {
+        let named = kinds.iter().filter_map(|name| self.kind(name));
+        let lists = named.filter_map(|(at, kind)| {
+            let table = self.tables.get(at)?;
+            Some((kind.spec.name, table.write(dialect)))
+        });
+        Written::document(lists.collect())
+    }
+
+    /// The rules of one kind as a list in `dialect`; an empty list if there is
+    /// no such kind.
+    #[must_use]
+    pub fn write_list(&self, kind: &str, dialect: Dialect) -> Written {
+        let table = self.kind(kind).and_then(|(at, _)| self.tables.get(at));
+        Written::list(table.map(|table| table.write(dialect)).unwrap_or_default())
     }
 
     fn kind(&self, name: &str) -> Option<(usize, &kinds::Kind)> {

@@ -8,7 +8,7 @@
 
 use flowgate_rules::{
     Degrade, DegradeRule, Dialect, Flow, FlowRule, LoadOptions, LoadReport, OnInvalid, RuleError,
-    RuleSet, Settings,
+    RuleSet, Settings, System, SystemRule,
 };
 
 type Loaded = Result<(RuleSet, LoadReport), RuleError>;
@@ -207,7 +207,7 @@ fn a_field_of_the_other_dialect_than_was_told_is_refused_with_its_name_here() {
             Dialect::Sentinel
         ),
         [
-            "degrade[0].retryTimeoutMs: this is sentinel-golang's field; here it is timeWindow (line 1, column 49)"
+            "degrade[0].retryTimeoutMs: this is sentinel-golang's field; here it is timeWindow or timeWindowMs (line 1, column 49)"
         ]
     );
     assert_eq!(
@@ -294,6 +294,76 @@ fn breakers_of_golang_mean_what_they_say() {
     ] {
         assert_eq!(breaker(members), rule, "{members}");
     }
+}
+
+#[test]
+fn system_rules_of_golang_mean_what_they_say() {
+    let base = SystemRule::default;
+    for (members, rule) in [
+        (
+            r#""metricType": 0, "triggerCount": 4.0, "strategy": 1"#,
+            base().load(4.0),
+        ),
+        (
+            r#""metricType": 1, "triggerCount": 250"#,
+            base().avg_rt_ms(250.0),
+        ),
+        (
+            r#""metricType": 2, "triggerCount": 20"#,
+            base().concurrency(20),
+        ),
+        (
+            r#""metricType": "inboundQPS", "triggerCount": 1000, "strategy": 0"#,
+            base().qps(1000.0),
+        ),
+        (
+            r#""metricType": 4, "triggerCount": 0.8, "strategy": -1"#,
+            base().cpu(0.8),
+        ),
+    ] {
+        let text = format!("[{{{members}}}]");
+        let (set, _) = list("system", &text, OnInvalid::Refuse).unwrap();
+        assert_eq!(
+            set.table::<System>().entries()[0].rule(),
+            &rule,
+            "{members}"
+        );
+    }
+    let faulty = r#"[{"metricType": 4, "triggerCount": 1.5}, {"metricType": 5}, {"triggerCount": -1}, {"qps": 1}]"#;
+    assert_eq!(
+        refused(list("system", faulty, Dialect::Golang)),
+        [
+            "system[0].triggerCount: 1.5 is above 1; give a share from 0 to 1, for example 0.8 for 80 % (line 1, column 36)",
+            "system[1].metricType: 5 is not known; write 0 (load), 1 (avgRT), 2 (concurrency), 3 (inboundQPS) or 4 (cpuUsage) (line 1, column 57)",
+            "system[2].triggerCount: -1 is negative; give a number of at least 0 (line 1, column 78)",
+            "system[3].qps: this is Sentinel's field; here it is triggerCount (line 1, column 84)",
+        ]
+    );
+    assert_eq!(
+        refused(list(
+            "system",
+            r#"[{"triggerCount": 1}]"#,
+            Dialect::Sentinel
+        )),
+        [
+            "system[0].triggerCount: this is sentinel-golang's field; here it is highestSystemLoad, avgRt, maxThread, qps or highestCpuUsage (line 1, column 3)"
+        ]
+    );
+}
+
+/// A list of callers is written the same in both.
+#[test]
+fn a_kind_that_golang_does_not_have_is_in_neither_dialect() {
+    let text = r#"{"authority": [{"resource": "a", "limitApp": "web", "strategy": 1}],
+        "flow": [{"resource": "a", "threshold": 3}]}"#;
+    let (set, report) = document(text).unwrap();
+    assert_eq!(report.dialect, Dialect::Golang);
+    let written = set.write(&["authority"], Dialect::Golang);
+    assert!(
+        written.text.contains(r#""limitApp": "web", "strategy": 1"#),
+        "{}",
+        written.text
+    );
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::Verdict;
 use crate::access_log::{AccessLog, ResourceOf};
 use crate::failure::Failure;
 use crate::input::Input;
-use crate::rule_file::{self, RuleFile};
+use crate::rule_file::{self, DialectArg, RuleFile};
 use crate::snippet::Severity;
 use simulation::Simulation;
 
@@ -54,6 +54,10 @@ pub(crate) struct Args {
     /// Rule file, `-` for standard input.
     #[arg(long, value_parser = Input::parse)]
     rules: Input,
+
+    /// The dialect of the rules; by default it is recognised.
+    #[arg(long)]
+    dialect: Option<DialectArg>,
 
     /// Access log, `-` for standard input.
     #[arg(long, value_parser = Input::parse)]
@@ -104,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<Verdict, Failure> {
     if args.rules.is_stdin() && args.log.is_stdin() {
         return Err(Failure::BothFromStdin);
     }
-    let rules = RuleFile::read(&args.rules, None)?;
+    let rules = RuleFile::read(&args.rules, None, args.dialect)?;
     // Before the log is read: it may be long, or typed in.
     let scratch = rule_file::engine_on(&ManualClock::new()).build();
     if let Err(error) = rules.load(&scratch) {

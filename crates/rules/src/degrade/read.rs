@@ -32,14 +32,17 @@ const FIELDS: &[FieldSpec] = &[
          of errors, or of errors in a row, opens it, so 5 opens at the sixth",
     )
     .default("0")
-    .advice("give milliseconds (slowRatio), 0 to 1 (errorRatio) or a number of errors"),
+    .advice("give milliseconds (slowRatio), 0 to 1 (errorRatio) or a number of errors")
+    .min(0),
     FieldSpec::new(
         "slowRatioThreshold",
         FieldKind::Number,
         "slowRatio: more than this ratio of slow calls opens it (1: when all are slow)",
     )
     .default("1.0")
-    .advice("give a ratio from 0 to 1"),
+    .advice("give a ratio from 0 to 1")
+    .min(0)
+    .max(1),
     FieldSpec::new("timeWindow", FieldKind::Whole, "seconds that it stays open")
         .advice("give the seconds that the breaker stays open, at least 1"),
     FieldSpec::new(
@@ -48,7 +51,9 @@ const FIELDS: &[FieldSpec] = &[
         "the same in milliseconds, instead of timeWindow",
     )
     .advice("give the milliseconds that the breaker stays open, at least 1")
-    .shared(),
+    .shared()
+    .added()
+    .min(1),
     FieldSpec::new(
         "backoffMultiplier",
         FieldKind::Number,
@@ -56,14 +61,18 @@ const FIELDS: &[FieldSpec] = &[
     )
     .default("1.0")
     .advice("give a number of at least 1; 1 means always the same")
-    .shared(),
+    .shared()
+    .added()
+    .min(1),
     FieldSpec::new(
         "maxTimeWindow",
         FieldKind::Whole,
         "the most seconds that it stays open by backoffMultiplier; absent: 3600",
     )
     .advice("give seconds, at least timeWindow, or leave it out")
-    .shared(),
+    .shared()
+    .added()
+    .min(1),
     FieldSpec::new(
         "jitter",
         FieldKind::Number,
@@ -72,7 +81,10 @@ const FIELDS: &[FieldSpec] = &[
     )
     .default("0.0")
     .advice("give a ratio from 0 to 1")
-    .shared(),
+    .shared()
+    .added()
+    .min(0)
+    .max(1),
     FieldSpec::new(
         "minRequestAmount",
         FieldKind::Whole,
@@ -80,7 +92,8 @@ const FIELDS: &[FieldSpec] = &[
     )
     .default("5")
     .advice("give a number of calls, at least 1")
-    .shared(),
+    .shared()
+    .min(1),
     FieldSpec::new(
         "statIntervalMs",
         FieldKind::Whole,
@@ -88,7 +101,8 @@ const FIELDS: &[FieldSpec] = &[
     )
     .default("1000")
     .advice("give milliseconds, at least 1")
-    .shared(),
+    .shared()
+    .min(1),
     FieldSpec::new(
         "statSlidingWindowBucketCount",
         FieldKind::Whole,
@@ -97,28 +111,38 @@ const FIELDS: &[FieldSpec] = &[
     )
     .default("1")
     .advice("give a number of boxes from 1 to 1000")
-    .shared(),
+    .shared()
+    .added()
+    .min(1)
+    .max(1000),
     FieldSpec::new(
         "statWindowCalls",
         FieldKind::Whole,
         "looks at this many last calls instead of a span of time",
     )
     .advice("give a number of calls from 1 to 100000, or leave it out")
-    .shared(),
+    .shared()
+    .added()
+    .min(1)
+    .max(100_000),
     FieldSpec::new(
         "halfOpenTimeoutMs",
         FieldKind::Whole,
         "when a probe that has not come back is given up; absent: after the open time",
     )
     .advice("give milliseconds, at least 1, or leave it out")
-    .shared(),
+    .shared()
+    .added()
+    .min(1),
     FieldSpec::new(
         "probeNum",
         FieldKind::Whole,
         "how many probes there are, and that many must succeed; absent: one",
     )
     .advice("give a number of probes, at least 1, or leave it out")
-    .shared(),
+    .shared()
+    .added()
+    .min(1),
     FieldSpec::new(
         "probeSuccessRatio",
         FieldKind::Number,
@@ -126,20 +150,25 @@ const FIELDS: &[FieldSpec] = &[
          opens again; absent: all",
     )
     .advice("give a ratio above 0 and up to 1, or leave it out")
-    .shared(),
+    .shared()
+    .added()
+    .min(0)
+    .max(1),
     FieldSpec::new(
         "force",
         FieldKind::Mode(Forced::CHOICES),
         "open or closed whatever calls do; absent: as calls go",
     )
     .advice("give open or closed, or leave it out")
-    .shared(),
+    .shared()
+    .added(),
 ];
 
 impl RuleKind for Degrade {
     const NAME: &'static str = "degrade";
     const ABOUT: &'static str =
         "stops calling a resource for a while when it is slow or fails: a circuit breaker";
+    const GUIDE: &'static str = include_str!("guide.md");
     type Rule = DegradeRule;
     type State = BreakerState;
 

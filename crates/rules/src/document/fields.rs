@@ -558,8 +558,11 @@ impl<'a> Fields<'a> {
     fn unknown(&self, key: &str) -> String {
         if let Some(golang) = &self.kind.golang {
             let (owner, here) = match self.dialect {
-                Dialect::Sentinel => (Dialect::Golang, golang.name_here(key)),
-                Dialect::Golang => (Dialect::Sentinel, golang.name_there(key)),
+                Dialect::Sentinel => (Dialect::Golang, golang.names_here(key)),
+                Dialect::Golang => {
+                    let name = golang.name_there(key);
+                    (Dialect::Sentinel, name.map(str::to_owned))
+                }
             };
             if let Some(here) = here {
                 return format!("this is {}'s field; here it is {here}", owner.owner());

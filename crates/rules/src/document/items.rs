@@ -169,8 +169,8 @@ impl Clue<'_> {
         };
         let golang = self.spec.golang.as_ref();
         let name = golang.and_then(|golang| match dialect {
-            Dialect::Sentinel => golang.name_there(self.name),
-            Dialect::Golang => golang.name_here(self.name),
+            Dialect::Sentinel => golang.name_there(self.name).map(str::to_owned),
+            Dialect::Golang => golang.names_here(self.name),
         });
         let hint = match name {
             Some(name) => format!(" ({} writes {name})", others.owner()),

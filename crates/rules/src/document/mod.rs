@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 pub(crate) use fault::Remarks;
 pub use fault::{Fault, Place, Remark, RuleError, Warning};
 pub use fields::Fields;
-pub(crate) use fields::dashboards;
+pub(crate) use fields::{dashboards, rule_path};
 pub(crate) use items::{Item, Reading, open_list, recognise};
 pub(crate) use json::{Shape, Value, shorten};
 pub use report::{Duplicate, KindReport, LoadOptions, LoadReport, OnInvalid};

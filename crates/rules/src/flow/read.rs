@@ -32,7 +32,8 @@ const FIELDS: &[FieldSpec] = &[
         "calls per second, or calls at once",
     )
     .default("0")
-    .advice("give calls per second or at once, 0 means none"),
+    .advice("give calls per second or at once, 0 means none")
+    .min(0),
     FieldSpec::new(
         "strategy",
         FieldKind::Mode(Strategy::CHOICES),
@@ -53,42 +54,50 @@ const FIELDS: &[FieldSpec] = &[
         "the interval that count is for, in milliseconds; absent: a second",
     )
     .advice("give milliseconds, or leave it out for a second")
-    .shared(),
+    .shared()
+    .added()
+    .min(0),
     FieldSpec::new(
         interval::BOXES_FIELD,
         FieldKind::Whole,
         "in how many boxes that interval is counted; absent: 10",
     )
     .advice("give 1 to 1000 boxes that divide the interval, or leave it out")
-    .shared(),
+    .shared()
+    .added()
+    .max(1000),
     FieldSpec::new(
         memory::LOW_USAGE,
         FieldKind::Number,
         "the limit while little memory is in use, instead of count",
     )
     .advice("give calls per second or interval")
-    .shared(),
+    .shared()
+    .added(),
     FieldSpec::new(
         memory::HIGH_USAGE,
         FieldKind::Number,
         "the limit while much memory is in use",
     )
     .advice("give calls per second or interval")
-    .shared(),
+    .shared()
+    .added(),
     FieldSpec::new(
         memory::LOW_MARK,
         FieldKind::Whole,
         "up to how many bytes in use it is little",
     )
     .advice("give bytes")
-    .shared(),
+    .shared()
+    .added(),
     FieldSpec::new(
         memory::HIGH_MARK,
         FieldKind::Whole,
         "from how many bytes in use on it is much",
     )
     .advice("give bytes")
-    .shared(),
+    .shared()
+    .added(),
     FieldSpec::new(
         "controlBehavior",
         FieldKind::Mode(ControlBehavior::CHOICES),
@@ -104,14 +113,17 @@ const FIELDS: &[FieldSpec] = &[
     )
     .default("10")
     .advice("give seconds, at least 1")
-    .shared(),
+    .shared()
+    .min(1),
     FieldSpec::new(
         "warmUpColdFactor",
         FieldKind::Whole,
         "how many times slower it is when cold; absent: the engine's",
     )
     .advice("give a whole number of at least 2, or leave it out")
-    .shared(),
+    .shared()
+    .added()
+    .min(2),
     FieldSpec::new(
         "maxQueueingTimeMs",
         FieldKind::Whole,
@@ -119,12 +131,14 @@ const FIELDS: &[FieldSpec] = &[
     )
     .default("500")
     .advice("give milliseconds, 0 means do not wait")
-    .shared(),
+    .shared()
+    .min(0),
 ];
 
 impl RuleKind for Flow {
     const NAME: &'static str = "flow";
     const ABOUT: &'static str = "limits how much of a resource may pass: reject, warm up, queue";
+    const GUIDE: &'static str = include_str!("guide.md");
     type Rule = FlowRule;
     type State = FlowState;
 

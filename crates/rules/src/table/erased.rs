@@ -8,9 +8,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::RuleTable;
+use crate::dialect::Dialect;
 use crate::head::{Matcher, RuleMode};
 use crate::hits::HitCounts;
 use crate::kind::{RuleKind, Scope};
+use crate::write::{WrittenList, write_table};
 
 /// A table whose kind is known at run time only.
 pub(crate) trait AnyTable: Debug + Send + Sync {
@@ -29,6 +31,9 @@ pub(crate) trait AnyTable: Debug + Send + Sync {
     fn forget(&self, resource: &str);
 
     fn infos(&self) -> Vec<RuleInfo>;
+
+    /// Its rules as JSON objects.
+    fn write(&self, dialect: Dialect) -> WrittenList;
 }
 
 /// One rule in force, for people: what it says, and what it has done.
@@ -78,6 +83,10 @@ impl<K: RuleKind> AnyTable for RuleTable<K> {
         for entry in &self.entries {
             entry.forget(resource);
         }
+    }
+
+    fn write(&self, dialect: Dialect) -> WrittenList {
+        write_table(self, dialect)
     }
 
     fn infos(&self) -> Vec<RuleInfo> {
