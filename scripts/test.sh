@@ -10,7 +10,7 @@ cargo test -p flowgate --no-default-features
 
 # Models, in a target folder of their own: `--cfg loom` rebuilds everything.
 RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
-    cargo test --release -p flowgate-core -p flowgate-rules --test loom --test breaker_loom
+    cargo test --release -p flowgate-core -p flowgate-rules --test loom --test loom_breaker --test loom_param
 
 # Recorded decisions, by the command that anyone can run.
 cargo run --release -q -p flowgate-testkit --bin conformance -- \

@@ -1,12 +1,15 @@
 //! The words of a call: what it is, what it holds, how it is decided, and how
 //! it ends.
 
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use crate::block::Block;
 use crate::leap_array::{Loan, Taken};
+use crate::node::permits::{Crowded, Share};
 use crate::node::{Interval, Node, View};
 use crate::time::Timestamp;
 
@@ -42,18 +45,46 @@ pub enum Verdict {
     Pass,
     /// It may pass when this much time has gone by; its place is reserved.
     Wait(Duration),
+    /// It may pass when permits of its resource are free, and may wait for
+    /// them. What it has taken by then goes back; when the permits were granted
+    /// it goes through the chain anew, with them in hand.
+    Queue(Queue),
     /// It may not pass.
     Block(Block),
 }
 
+/// A wait for permits.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Queue {
+    /// The limit on permits in flight that it waits under.
+    pub limit: u64,
+    /// The longest wait.
+    pub wait_max: Duration,
+    /// How many calls of the resource may wait at once.
+    pub queued_max: usize,
+    /// Which of the slot's rules says so.
+    pub rule: u32,
+    /// Its refusal, should it wait in vain or too many wait already.
+    pub block: Block,
+}
+
 /// One argument of a call, for slots that look at arguments.
+///
+/// ```
+/// use flowgate_core::Arg;
+///
+/// let args = [Arg::from("alice"), Arg::from(7_u64), Arg::hashed(&("eu", 3))];
+/// assert_eq!(args[1], Arg::from(7_i16));
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 pub enum Arg<'a> {
     /// Nothing.
     Null,
     /// A whole number; all widths are one kind of value.
-    Int(i64),
+    Int(i128),
+    /// A whole number that is too large for [`Arg::Int`].
+    Huge(u128),
     /// A number with a fraction.
     Float(f64),
     /// A truth value.
@@ -62,8 +93,63 @@ pub enum Arg<'a> {
     Char(char),
     /// A text.
     Str(&'a str),
+    /// A value of the service's own, known by its digest: see [`Arg::hashed`].
+    Hashed(u128),
     /// Several values, taken one by one.
     List(&'a [Arg<'a>]),
+}
+
+impl Arg<'_> {
+    /// Any value, known by 128 bits of its hash.
+    ///
+    /// The hash is keyed at random for each process: nobody can choose values
+    /// that collide, and among a million values two share a digest with a
+    /// chance of 1 to 10^26. Digests of two processes cannot be compared.
+    pub fn hashed<T: Hash + ?Sized>(value: &T) -> Self {
+        Arg::Hashed(Digest::process().of(value))
+    }
+}
+
+/// 128 bits of a keyed hash, in one pass over the value.
+///
+/// ```
+/// use flowgate_core::Digest;
+///
+/// let digest = Digest::random();
+/// assert_eq!(digest.of("alice"), digest.of("alice"));
+/// assert_ne!(digest.of("alice"), digest.of("bob"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Digest {
+    keys: RandomState,
+}
+
+impl Digest {
+    /// One with keys of its own.
+    pub fn random() -> Self {
+        Digest {
+            keys: RandomState::new(),
+        }
+    }
+
+    /// The one whose keys the process draws at its first use.
+    pub fn process() -> &'static Self {
+        static PROCESS: OnceLock<Digest> = OnceLock::new();
+        PROCESS.get_or_init(Self::random)
+    }
+
+    /// The digest of `value`.
+    ///
+    /// A keyed hash of the value, and the same hash of the value with one more
+    /// byte: under a secret key these two are as independent as hashes under
+    /// two keys, for the price of one pass.
+    pub fn of<T: Hash + ?Sized>(&self, value: &T) -> u128 {
+        let mut hasher = self.keys.build_hasher();
+        value.hash(&mut hasher);
+        let low = hasher.finish();
+        hasher.write_u8(0x80);
+        (u128::from(hasher.finish()) << 64) | u128::from(low)
+    }
 }
 
 macro_rules! arg_from {
@@ -75,8 +161,28 @@ macro_rules! arg_from {
         }
     )*};
 }
-arg_from!(i8 => Int, i16 => Int, i32 => Int, i64 => Int, u8 => Int, u16 => Int, u32 => Int,
+arg_from!(i8 => Int, i16 => Int, i32 => Int, i64 => Int, i128 => Int,
+          u8 => Int, u16 => Int, u32 => Int, u64 => Int,
           f32 => Float, f64 => Float, bool => Bool, char => Char);
+
+impl From<u128> for Arg<'_> {
+    fn from(value: u128) -> Self {
+        i128::try_from(value).map_or(Arg::Huge(value), Arg::Int)
+    }
+}
+
+// No platform has a pointer wider than 64 bits, so neither cast loses any.
+impl From<usize> for Arg<'_> {
+    fn from(value: usize) -> Self {
+        Arg::Int(value as i128)
+    }
+}
+
+impl From<isize> for Arg<'_> {
+    fn from(value: isize) -> Self {
+        Arg::Int(value as i128)
+    }
+}
 
 impl<'a> From<&'a str> for Arg<'a> {
     fn from(value: &'a str) -> Self {
@@ -206,7 +312,7 @@ impl ViewHold {
 pub struct Holds {
     pass: [Hold; PLACES],
     views: SmallVec<[ViewHold; VIEWS_INLINE]>,
-    in_flight: [bool; PLACES],
+    in_flight: [Share; PLACES],
     /// Notes of slots, in the order of the checks. [`TICKETS_INLINE`] are
     /// kept in place.
     pub tickets: SmallVec<[Ticket; TICKETS_INLINE]>,
@@ -219,6 +325,7 @@ pub struct Holds {
     pub charged: Timestamp,
     wait_slot: u16,
     wait_rule: u32,
+    queued_for: Option<(u16, u32)>,
     excluded: u64,
 }
 
@@ -229,9 +336,9 @@ impl Holds {
         self.pass[place as usize]
     }
 
-    /// Whether a place in flight was taken at `place`.
+    /// What was taken in flight at `place`.
     #[inline]
-    pub fn in_flight(&self, place: Place) -> bool {
+    pub fn in_flight(&self, place: Place) -> Share {
         self.in_flight[place as usize]
     }
 
@@ -264,10 +371,12 @@ impl Holds {
         }
     }
 
-    /// Notes that a place in flight was taken at `place`.
+    /// Notes that `share` was taken in flight at `place`.
     #[inline]
-    pub fn set_in_flight(&mut self, place: Place) {
-        self.in_flight[place as usize] = true;
+    pub fn add_in_flight(&mut self, place: Place, share: Share) {
+        let held = &mut self.in_flight[place as usize];
+        held.place |= share.place;
+        held.permits |= share.permits;
     }
 
     /// Notes that `rule` of slot `slot` asks for a wait; the longest is kept.
@@ -285,6 +394,22 @@ impl Holds {
         (self.wait_slot, self.wait_rule)
     }
 
+    /// What a call holds that has waited for permits of its resource because
+    /// `rule` of slot `slot` said so: the permits, and nothing else yet.
+    pub fn granted(slot: u16, rule: u32) -> Self {
+        let mut holds = Holds {
+            queued_for: Some((slot, rule)),
+            ..Holds::default()
+        };
+        holds.add_in_flight(Place::Resource, Share::PERMITS);
+        holds
+    }
+
+    /// The slot, and its rule, that had the call wait for permits.
+    pub fn queued_for(&self) -> Option<(u16, u32)> {
+        self.queued_for
+    }
+
     /// Notes that slot `slot` has failed on this call and is not to hear of it
     /// again. A chain has at most 64 slots.
     pub fn exclude(&mut self, slot: u16) {
@@ -297,8 +422,8 @@ impl Holds {
         self.excluded
     }
 
-    /// Gives back all passes and places that were taken on `nodes`.
-    pub fn release(&mut self, nodes: &Nodes<'_>) {
+    /// Gives back all that a call of this weight has taken on `nodes`.
+    pub fn release(&mut self, nodes: &Nodes<'_>, weight: u32) {
         for held in self.views.drain(..) {
             if let Some(node) = nodes.all[usize::from(held.place)] {
                 node.give_back(Hold::Passed(held.taken));
@@ -306,14 +431,15 @@ impl Holds {
         }
         for (at, node) in nodes.iter() {
             node.give_back(std::mem::take(&mut self.pass[at]));
-            if std::mem::take(&mut self.in_flight[at]) {
-                node.leave();
+            let share = std::mem::take(&mut self.in_flight[at]);
+            if share != Share::NOTHING {
+                node.leave(share, weight);
             }
         }
     }
 
-    /// Admits the call: a place in flight on every node, and the passes where
-    /// they belong.
+    /// Admits the call: a place in flight and its permits on every node, and the
+    /// passes where they belong.
     ///
     /// * Borrowed anywhere: booked on every node, for the latest window.
     /// * Reserved anywhere, or no wait: counted on every node now.
@@ -322,8 +448,13 @@ impl Holds {
     ///
     /// Views that rules asked for count it when the minute does: a borrowed
     /// pass too at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Crowded`], if there are more calls in flight than can be counted; what
+    /// was taken up to then is held, and to be [released](Holds::release).
     #[inline]
-    pub fn admit(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) {
+    pub fn admit(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32) -> Result<(), Crowded> {
         let loaned = self.pass.iter().filter_map(|hold| match hold {
             Hold::Loaned(loan) => Some(loan.window()),
             _ => None,
@@ -335,10 +466,11 @@ impl Holds {
         let counts_now = loaned.is_none() && !self.pass_is_due;
         self.charged = now;
         for (at, node) in nodes.iter() {
-            let in_flight = match std::mem::replace(&mut self.in_flight[at], true) {
-                true => node.in_flight(),
-                false => node.enter(),
+            let in_flight = match self.in_flight[at] {
+                Share::WHOLE => node.in_flight(),
+                held => node.enter(held, weight)?,
             };
+            self.in_flight[at] = Share::WHOLE;
             let counts = counts_now && self.pass[at] == Hold::Nothing;
             if let Some(taken) = node.arrive(now, in_flight, counts.then_some(weight)) {
                 self.pass[at] = Hold::Passed(taken);
@@ -353,6 +485,7 @@ impl Holds {
         if let Some(window) = loaned {
             self.book(nodes, now, weight, window);
         }
+        Ok(())
     }
 
     /// The wait has ended, at `now`: counts the passes that are due.
@@ -414,6 +547,9 @@ pub struct Call<'a> {
     pub prioritized: bool,
     /// Whether its caller waits if told to; otherwise it is refused instead.
     pub may_wait: bool,
+    /// Whether its caller waits until permits are free; otherwise it is refused
+    /// instead.
+    pub may_queue: bool,
     /// Which way it goes.
     pub traffic: Traffic,
     /// Who calls; empty if unknown.
@@ -422,6 +558,8 @@ pub struct Call<'a> {
     pub context: &'a str,
     /// Its arguments.
     pub args: &'a [Arg<'a>],
+    /// What else it says of itself, by name.
+    pub attachments: &'a [(&'a str, Arg<'a>)],
     /// The nodes that count it.
     pub nodes: Nodes<'a>,
     /// What it has taken so far. For the slots that come with Flowgate; others
@@ -431,7 +569,14 @@ pub struct Call<'a> {
     pub slot: u16,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// The attachment called `name`; of several the first.
+    #[inline]
+    pub fn attachment(&self, name: &str) -> Option<Arg<'a>> {
+        let named = self.attachments.iter().find(|(key, _)| *key == name);
+        named.map(|(_, value)| *value)
+    }
+
     /// Leaves a ticket of the present slot.
     #[inline]
     pub fn leave_ticket(&mut self, rule: u32, data: [u64; 3]) {

@@ -29,6 +29,9 @@ pub mod limiter;
 pub mod metric;
 #[cfg(not(loom))]
 pub mod node;
+#[cfg(loom)]
+#[path = "node/permits/mod.rs"]
+pub mod permits;
 pub mod publish;
 #[doc(hidden)]
 pub mod sync;
@@ -44,7 +47,8 @@ pub mod time;
 pub use block::{Block, BlockKind, Measure, RuleId};
 #[cfg(not(loom))]
 pub use call::{
-    Arg, Call, Departure, Hold, Holds, Nodes, Outcome, Place, Ticket, Traffic, Verdict,
+    Arg, Call, Departure, Digest, Hold, Holds, Nodes, Outcome, Place, Queue, Ticket, Traffic,
+    Verdict,
 };
 pub use leap_array::{GeometryError, LeapArray};
 pub use limiter::SlidingWindowLimiter;

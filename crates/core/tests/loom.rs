@@ -13,6 +13,9 @@
     reason = "without --cfg loom nothing is left to document"
 )]
 
+#[path = "loom/permits.rs"]
+mod permits;
+
 use std::time::Duration;
 
 use flowgate_core::leap_array::cell::Counter;

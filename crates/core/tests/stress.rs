@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use flowgate_core::leap_array::cell::Counter;
 use flowgate_core::leap_array::{Borrowed, PassCell, Span};
+use flowgate_core::node::permits::Share;
 use flowgate_core::{
     Clock, LeapArray, ManualClock, MetricBucket, MetricEvent, Node, NodeSettings,
     SlidingWindowLimiter, Timestamp,
@@ -243,13 +244,13 @@ fn a_node_shows_every_call_of_the_minute_and_none_in_flight_at_the_end() {
             let mut calls = 0;
             while !done.load(Ordering::Acquire) {
                 let now = time.now();
-                let in_flight = node.enter();
+                let in_flight = node.enter(Share::NOTHING, 1).unwrap();
                 node.arrive(now, in_flight, None);
                 let _taken = node.pass(now, 1);
                 node.block(now, 3);
                 let failed = calls % 2 == 0;
                 node.complete(time.now(), 1, Duration::from_millis(1), failed, false);
-                node.leave();
+                node.leave(Share::WHOLE, 1);
                 calls += 1;
                 rounds.fetch_add(1, Ordering::Relaxed);
             }

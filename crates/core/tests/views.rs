@@ -36,7 +36,7 @@ fn own(interval: &Interval) -> View<'_> {
 fn admit(node: &Node, now: Timestamp, weight: u32) -> Holds {
     let mut holds = Holds::default();
     let nodes = Nodes::new(node, Traffic::Outbound, None, None);
-    holds.admit(&nodes, now, weight);
+    holds.admit(&nodes, now, weight).unwrap();
     holds
 }
 
@@ -65,12 +65,12 @@ fn what_a_call_has_reserved_is_not_counted_again() {
         holds.pass_in(Place::Resource, own(&minute)),
         Hold::Passed(taken)
     );
-    holds.admit(&nodes, at(0), 3);
+    holds.admit(&nodes, at(0), 3).unwrap();
     assert_eq!(node.passes_in(minute, at(0)), Some(3));
     assert_eq!(node.passes_in(hour, at(0)), Some(3));
     assert_eq!(node.passes_in_second(at(0)), 3);
     // Given up while it waits: out of all views.
-    holds.release(&nodes);
+    holds.release(&nodes, 3);
     let left = [minute, hour].map(|view| node.passes_in(view, at(0)));
     assert_eq!(left, [Some(0), Some(0)]);
     assert_eq!(node.passes_in_second(at(0)), 0);
@@ -83,7 +83,7 @@ fn a_call_that_waits_is_counted_in_views_when_its_wait_ends() {
     node.open(own(&minute), at(0));
     let mut holds = Holds::default();
     holds.wait_for(0, 0, Duration::from_millis(500));
-    holds.admit(&nodes, at(0), 1);
+    holds.admit(&nodes, at(0), 1).unwrap();
     assert_eq!(node.passes_in(minute, at(0)), Some(0));
     holds.go_ahead(&nodes, at(500), 1);
     assert_eq!(node.passes_in(minute, at(500)), Some(1));
@@ -93,7 +93,7 @@ fn a_call_that_waits_is_counted_in_views_when_its_wait_ends() {
     let taken = node.reserve_in(own(&minute), at(600), 1, 10).unwrap();
     holds.set_taken_in(Place::Resource, own(&minute), taken);
     holds.wait_for(0, 0, Duration::from_millis(500));
-    holds.admit(&nodes, at(600), 1);
+    holds.admit(&nodes, at(600), 1).unwrap();
     assert!(!holds.pass_is_due);
     assert_eq!(node.passes_in_second(at(600)), 2);
     holds.go_ahead(&nodes, at(1_100), 1);
@@ -138,7 +138,9 @@ fn an_idle_node_loses_no_view_that_is_asked_for() {
         let taken = node.reserve_in(own(&second), now, 1, 10).unwrap();
         let mut holds = Holds::default();
         holds.set_taken_in(Place::Resource, own(&second), taken);
-        holds.admit(&Nodes::new(&node, Traffic::Outbound, None, None), now, 1);
+        holds
+            .admit(&Nodes::new(&node, Traffic::Outbound, None, None), now, 1)
+            .unwrap();
         assert_eq!(node.passes_in(second, now), Some(1));
         assert_eq!(node.intervals(), [second]);
     }
@@ -217,7 +219,7 @@ fn eight_threads_never_take_more_than_the_limit_in_a_window() {
                 let mut holds = Holds::default();
                 holds.set_taken_in(Place::Resource, own(&view), taken);
                 let nodes = Nodes::new(&node, Traffic::Outbound, None, None);
-                holds.admit(&nodes, at(ms), 1);
+                holds.admit(&nodes, at(ms), 1).unwrap();
                 mine.push((holds.charged.as_nanos() / 10_000_000, 1));
             }
             mine
@@ -270,7 +272,7 @@ proptest! {
             // Some are limited by no rule of this interval, only looked at.
             if kind == 0 {
                 node.open(own(&view), now);
-                holds.admit(&nodes, now, weight);
+                holds.admit(&nodes, now, weight).unwrap();
                 passed.push((ms / box_ms, weight));
                 continue;
             }
@@ -285,13 +287,13 @@ proptest! {
             holds.set_taken_in(Place::Resource, own(&view), taken);
             // Some are refused later on, or given up.
             if kind == 1 {
-                holds.release(&nodes);
+                holds.release(&nodes, weight);
             } else {
-                holds.admit(&nodes, now, weight);
+                holds.admit(&nodes, now, weight).unwrap();
                 passed.push((ms / box_ms, weight));
             }
             if kind == 2 {
-                holds.release(&nodes);
+                holds.release(&nodes, weight);
                 passed.pop();
             }
         }

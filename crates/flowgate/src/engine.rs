@@ -81,6 +81,16 @@ pub(crate) struct Counters {
     pub(crate) waits_in_runtime: AtomicU64,
 }
 
+impl Counters {
+    /// A thread is going to be held up; counted if it is a runtime's.
+    pub(crate) fn note_wait_on_thread(&self) {
+        #[cfg(feature = "tokio")]
+        if tokio::runtime::Handle::try_current().is_ok() {
+            self.waits_in_runtime.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
 /// The engine's own figures, beside those of its resources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -8,6 +8,7 @@ mod entry;
 mod global;
 mod pending;
 mod protection;
+mod queued;
 mod registry;
 mod request;
 mod resource;
@@ -28,18 +29,20 @@ pub use sampler::{HostSampler, Sample, SystemSampler};
 
 pub use flowgate_core::{
     Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, Measure,
-    NodeSnapshot, Nodes, Outcome, RuleId, SlidingWindowLimiter, Ticket, TimeSource, Timestamp,
-    Traffic, Verdict, call::Holds, leap_array::Full,
+    NodeSnapshot, Nodes, Outcome, Queue, RuleId, SlidingWindowLimiter, Ticket, TimeSource,
+    Timestamp, Traffic, Verdict, call::Holds, leap_array::Full,
 };
 pub use flowgate_rules::{
     Authority, AuthorityRule, BreakerStrategy, BreakerTransition, Cause, CircuitFigures,
     CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule, Dialect, Duplicate,
     Fault, Fields, Flow, FlowRule, Forced, Golang, GolangRule, GolangSpec, Grade, Head, HitCounts,
-    InForce, KindReport, KindSpec, Kinds, LimitApp, ListStrategy, LoadOptions, LoadReport,
-    Matching, OnInvalid, Place, Results, RuleEntry, RuleError, RuleInfo, RuleKind, RuleMode,
-    RuleSet, RuleTable, Scope, Settings, Strategy, System, SystemRule, Warning, Written,
+    InForce, Isolation, IsolationRule, KindReport, KindSpec, Kinds, LimitApp, ListStrategy,
+    LoadOptions, LoadReport, Matching, OnInvalid, Place, Results, RuleEntry, RuleError, RuleInfo,
+    RuleKind, RuleMode, RuleSet, RuleTable, Scope, Settings, Strategy, System, SystemRule, Warning,
+    Written,
     field::{Choice, FieldKind, FieldSpec, Mode},
     flow::MemoryLimits,
+    param_flow::{HotValue, Param, ParamFlow, ParamFlowRule, ParamItem, ParamState, ParamValue},
 };
 pub use flowgate_slots::{BuiltIn, CONTEXT_DEFAULT, Position, Slot, SlotError};
 

@@ -61,7 +61,7 @@ impl<'a> Pending<'a> {
             mut stay,
         } = admission;
         if !holds.wait.is_zero() {
-            stay.waited = holds.wait;
+            stay.waited += holds.wait;
             let now = resource.shared.clock.now();
             holds.go_ahead(&stay.nodes(&resource.node), now, stay.weight);
         }
@@ -76,23 +76,24 @@ impl<'a> Pending<'a> {
         drop(self);
     }
 
-    /// Waits on the calling thread, by the engine's clock.
-    pub(crate) fn wait_on_thread(&self, wait: Duration) {
-        let Some(resource) = &self.resource else {
+    /// Goes ahead after a wait on the calling thread, by the engine's clock.
+    pub(crate) fn begin_on_thread(self) -> Entry<'a> {
+        self.wait_on_thread(self.wait());
+        self.begin()
+    }
+
+    fn wait_on_thread(&self, wait: Duration) {
+        let Some(resource) = self.resource.as_ref().filter(|_| !wait.is_zero()) else {
             return;
         };
-        #[cfg(feature = "tokio")]
-        if tokio::runtime::Handle::try_current().is_ok() {
-            let waits = &resource.shared.counters.waits_in_runtime;
-            waits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        }
+        resource.shared.counters.note_wait_on_thread();
         resource.shared.clock.sleep(wait);
     }
 
     /// Waits on a timer. A manual clock is moved forward instead.
     #[cfg(feature = "tokio")]
     pub(crate) async fn wait_on_timer(&self, wait: Duration) {
-        let Some(resource) = &self.resource else {
+        let Some(resource) = self.resource.as_ref().filter(|_| !wait.is_zero()) else {
             return;
         };
         match resource.shared.clock.as_manual() {
@@ -117,10 +118,12 @@ impl Drop for Pending<'_> {
             weight: stay.weight,
             prioritized: false,
             may_wait: true,
+            may_queue: false,
             traffic: stay.traffic,
             origin: "",
             context: "",
             args: &[],
+            attachments: &[],
             nodes: stay.nodes(&resource.node),
             holds,
             slot: 0,

@@ -7,6 +7,7 @@ use flowgate_slots::CONTEXT_DEFAULT;
 
 use crate::entry::Entry;
 use crate::pending::Pending;
+use crate::queued::{Granted, Standing, Waiting};
 use crate::resource::{Admitted, ResourceInner, ResourceRef};
 
 /// A call in the making.
@@ -49,6 +50,7 @@ pub(crate) struct Spec<'r> {
     pub(crate) origin: &'r str,
     pub(crate) context: &'r str,
     pub(crate) args: &'r [Arg<'r>],
+    pub(crate) attachments: &'r [(&'r str, Arg<'r>)],
 }
 
 impl<'a, 'r> Request<'a, 'r> {
@@ -120,7 +122,25 @@ impl<'a, 'r> Request<'a, 'r> {
         self
     }
 
-    /// Asks to enter; waits on the thread if told to queue.
+    /// What else the call says of itself, by name, for rules that look at a
+    /// named value instead of an argument's position.
+    ///
+    /// ```
+    /// use flowgate::{Arg, Engine};
+    ///
+    /// let orders = Engine::new().resource("orders");
+    /// let user = [("user", Arg::from(7))];
+    /// let entry = orders.request().attachments(&user).entry()?;
+    /// # entry.exit();
+    /// # Ok::<(), flowgate::Block>(())
+    /// ```
+    pub fn attachments(mut self, attachments: &'r [(&'r str, Arg<'r>)]) -> Self {
+        self.spec.attachments = attachments;
+        self
+    }
+
+    /// Asks to enter; waits on the thread if told to queue, or until permits are
+    /// free.
     ///
     /// # Errors
     ///
@@ -129,10 +149,8 @@ impl<'a, 'r> Request<'a, 'r> {
     pub fn entry(self) -> Result<Entry<'a>, Block> {
         match self.go(Wait::Is)? {
             Gone::In(entry) => Ok(entry),
-            Gone::Pending(pending) => {
-                pending.wait_on_thread(pending.wait());
-                Ok(pending.begin())
-            }
+            Gone::Pending(pending) => Ok(pending.begin_on_thread()),
+            Gone::Standing(request, standing) => request.entry_from(standing),
         }
     }
 
@@ -146,11 +164,12 @@ impl<'a, 'r> Request<'a, 'r> {
         match self.go(Wait::Refuses)? {
             Gone::In(entry) => Ok(entry),
             Gone::Pending(pending) => Ok(pending.begin()),
+            Gone::Standing(request, standing) => Err(request.turn_away(standing)),
         }
     }
 
-    /// Asks to enter; waits on a timer if told to queue. A future dropped while
-    /// it waits gives its place back.
+    /// Asks to enter; waits on a timer if told to queue, or until permits are
+    /// free. A future dropped while it waits gives its place back.
     ///
     /// # Errors
     ///
@@ -163,10 +182,14 @@ impl<'a, 'r> Request<'a, 'r> {
                 pending.wait_on_timer(pending.wait()).await;
                 Ok(pending.begin())
             }
+            Gone::Standing(request, standing) => request.acquire_from(standing).await,
         }
     }
 
     /// Asks to enter, and returns the wait as a value instead of waiting.
+    ///
+    /// A call that would have to wait for permits is refused: when those come
+    /// cannot be said.
     ///
     /// # Errors
     ///
@@ -176,12 +199,13 @@ impl<'a, 'r> Request<'a, 'r> {
         let admission = match self.resource.enter(&self.spec, Wait::IsTheCallers)? {
             Admitted::Pending(admission) => Some(admission),
             Admitted::Entered(_) | Admitted::Unguarded => None,
+            Admitted::Standing(standing) => return Err(self.turn_away(standing)),
         };
         Ok(Pending::new(self.resource, admission))
     }
 
     #[inline]
-    fn go(mut self, wait: Wait) -> Result<Gone<'a>, Block> {
+    fn go(mut self, wait: Wait) -> Result<Gone<'a, 'r>, Block> {
         self.move_home();
         Ok(match self.resource.enter(&self.spec, wait)? {
             Admitted::Entered(stay) => Gone::In(Entry::guarding(self.resource, stay)),
@@ -189,7 +213,41 @@ impl<'a, 'r> Request<'a, 'r> {
                 Gone::Pending(Pending::new(self.resource, Some(admission)))
             }
             Admitted::Unguarded => Gone::In(Entry::unguarded()),
+            Admitted::Standing(standing) => Gone::Standing(self, standing),
         })
+    }
+
+    /// Stands in line on the thread.
+    #[cold]
+    fn entry_from(self, standing: Standing) -> Result<Entry<'a>, Block> {
+        let waiting = Waiting::step_in(&self.resource, standing, &self.spec)?;
+        waiting.wait_on_thread();
+        let granted = waiting.end(&self.spec)?;
+        Ok(self.pending_from(granted)?.begin_on_thread())
+    }
+
+    /// Stands in line without holding up the thread.
+    #[cfg(feature = "tokio")]
+    async fn acquire_from(self, standing: Standing) -> Result<Entry<'a>, Block> {
+        let waiting = Waiting::step_in(&self.resource, standing, &self.spec)?;
+        waiting.wait_on_timer().await;
+        let granted = waiting.end(&self.spec)?;
+        let pending = self.pending_from(granted)?;
+        pending.wait_on_timer(pending.wait()).await;
+        Ok(pending.begin())
+    }
+
+    /// Goes through the chain with its permits; it may have to wait again, for
+    /// its time.
+    fn pending_from(self, granted: Granted) -> Result<Pending<'a>, Block> {
+        let admission = self.resource.enter_granted(granted, &self.spec)?;
+        Ok(Pending::new(self.resource, Some(admission)))
+    }
+
+    /// A call that must not stand in line was told to.
+    #[cold]
+    fn turn_away(&self, standing: Standing) -> Block {
+        self.resource.turn_away(standing, &self.spec)
     }
 
     /// A resource beyond the limit may have got a place of its own since.
@@ -204,13 +262,10 @@ impl<'a, 'r> Request<'a, 'r> {
 }
 
 /// How far a request has come.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would be an allocation on the way of a call"
-)]
-enum Gone<'a> {
+enum Gone<'a, 'r> {
     In(Entry<'a>),
     Pending(Pending<'a>),
+    Standing(Request<'a, 'r>, Standing),
 }
 
 impl Default for Spec<'_> {
@@ -223,6 +278,7 @@ impl Default for Spec<'_> {
             origin: "",
             context: CONTEXT_DEFAULT,
             args: &[],
+            attachments: &[],
         }
     }
 }

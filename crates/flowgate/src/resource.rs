@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use flowgate_core::call::Holds;
 use flowgate_core::publish::Derived;
-use flowgate_core::{Block, Call, Node, NodeSnapshot, Outcome};
+use flowgate_core::{Block, Call, Node, NodeSnapshot, Outcome, Timestamp};
 use flowgate_slots::{CONTEXT_DEFAULT, NamedCallers, SlotChain};
 
 use crate::call_error::{CallError, outcome_of};
 use crate::engine::Shared;
 use crate::entry::{Entry, ReportsTo, Stay};
 use crate::pending::{Admission, Pending};
+use crate::queued::{Granted, Standing};
 use crate::registry::{Bound, NamedNodes, Registry};
 use crate::request::{Request, Spec, Wait};
 
@@ -53,10 +54,6 @@ struct Compiled {
 }
 
 /// How a call was admitted.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would be an allocation on the way of a call"
-)]
 pub(crate) enum Admitted {
     /// Guarding is switched off.
     Unguarded,
@@ -64,6 +61,8 @@ pub(crate) enum Admitted {
     Entered(Stay),
     /// It may go ahead after a wait, or when its caller says so.
     Pending(Admission),
+    /// It has to wait for permits before anything else.
+    Standing(Standing),
 }
 
 /// The resource of a call: lent by a handle, or held by the call itself.
@@ -342,22 +341,14 @@ impl ResourceInner {
             context: apart.then(|| self.context(spec.context, compiled)),
             reports_to: None,
         };
-        let mut call = Call {
-            resource: &self.name,
-            now,
-            weight: spec.weight,
-            prioritized: spec.prioritized,
-            may_wait: wait != Wait::Refuses,
-            traffic: spec.traffic,
-            origin: spec.origin,
-            context: spec.context,
-            args: spec.args,
-            nodes: stay.nodes(&self.node),
-            holds: Holds::default(),
-            slot: 0,
-        };
+        let mut call = self.call(spec, &stay, now, Holds::default());
+        call.may_wait = wait != Wait::Refuses;
+        call.may_queue = wait == Wait::Is;
         let chain = &compiled.chain;
-        chain.enter(&mut call)?;
+        if let Some(line) = chain.enter(&mut call)? {
+            let chain = Arc::clone(chain);
+            return Ok(Admitted::Standing(Standing { chain, line, stay }));
+        }
         let mut holds = call.holds;
         stay.entered = holds.charged;
         if wait == Wait::IsTheCallers || !holds.wait.is_zero() {
@@ -368,6 +359,59 @@ impl ResourceInner {
             stay.reports_to = Some(ReportsTo::chain(chain, &mut holds));
         }
         Ok(Admitted::Entered(stay))
+    }
+
+    /// Takes a call in that has waited for its permits: through the chain that
+    /// had it wait.
+    #[cold]
+    pub(crate) fn enter_granted(
+        &self,
+        granted: Granted,
+        spec: &Spec<'_>,
+    ) -> Result<Admission, Block> {
+        let Granted { chain, stay, holds } = granted;
+        let now = self.shared.clock.now();
+        let mut call = self.call(spec, &stay, now, holds);
+        if let Some(line) = chain.enter(&mut call)? {
+            return Err(chain.turn_away(&mut call, line));
+        }
+        let holds = call.holds;
+        Ok(Admission { chain, holds, stay })
+    }
+
+    /// A call that was told to stand in line is refused.
+    #[cold]
+    pub(crate) fn turn_away(&self, standing: Standing, spec: &Spec<'_>) -> Block {
+        let Standing { chain, line, stay } = standing;
+        let now = self.shared.clock.now();
+        chain.turn_away(&mut self.call(spec, &stay, now, Holds::default()), line)
+    }
+
+    /// A call that may wait, but stands in no line.
+    #[inline]
+    fn call<'c>(
+        &'c self,
+        spec: &Spec<'c>,
+        stay: &'c Stay,
+        now: Timestamp,
+        holds: Holds,
+    ) -> Call<'c> {
+        Call {
+            resource: &self.name,
+            now,
+            weight: spec.weight,
+            prioritized: spec.prioritized,
+            may_wait: true,
+            may_queue: false,
+            traffic: spec.traffic,
+            origin: spec.origin,
+            context: spec.context,
+            args: spec.args,
+            attachments: spec.attachments,
+            nodes: stay.nodes(&self.node),
+            holds,
+            slot: 0,
+        }
     }
 
     #[cold]

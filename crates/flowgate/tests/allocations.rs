@@ -6,7 +6,7 @@ mod common;
 
 use allocation_counter::measure;
 use common::{at, document, flow, ms};
-use flowgate::{Engine, ManualClock, Outcome, Resource};
+use flowgate::{Arg, Engine, ManualClock, Outcome, Resource};
 
 const ROUNDS: u64 = 1_000;
 
@@ -38,6 +38,51 @@ fn of_entries(rules: &str, call: impl Fn(&Resource)) -> u64 {
 fn enter(orders: &Resource) {
     if let Ok(entry) = orders.try_entry() {
         entry.exit();
+    }
+}
+
+#[test]
+fn a_value_that_is_known_allocates_nothing_under_any_hot_parameter_rule() {
+    let long = "a text that is longer than fifteen bytes";
+    let list = [
+        Arg::from(1),
+        Arg::from("x"),
+        Arg::from(long),
+        Arg::from(2.5),
+    ];
+    let args = [
+        Arg::from(7),
+        Arg::from("short"),
+        Arg::from(long),
+        Arg::hashed(&(1, "x")),
+        Arg::from(&list[..]),
+    ];
+    let user = [("user", Arg::from("alice"))];
+    for members in [
+        r#""count": 1e9"#,
+        r#""count": 1"#,
+        r#""count": 1, "maxValues": 1"#,
+        r#""count": 10, "controlBehavior": 2, "maxQueueingTimeMs": 0"#,
+        r#""count": 3, "grade": 0"#,
+        r#""count": 0"#,
+    ] {
+        for arg in &args {
+            let rule = format!(r#"{{"resource": "orders", "paramIdx": 0, {members}}}"#);
+            let allocated = of_entries(&format!(r#"{{"paramFlow": [{rule}]}}"#), |orders| {
+                let args = std::slice::from_ref(arg);
+                if let Ok(entry) = orders.request().args(args).try_entry() {
+                    entry.exit();
+                }
+            });
+            assert_eq!(allocated, 0, "{members} {arg:?}");
+        }
+        let rule = format!(r#"{{"resource": "orders", "paramKey": "user", {members}}}"#);
+        let allocated = of_entries(&format!(r#"{{"paramFlow": [{rule}]}}"#), |orders| {
+            if let Ok(entry) = orders.request().attachments(&user).try_entry() {
+                entry.exit();
+            }
+        });
+        assert_eq!(allocated, 0, "{members}");
     }
 }
 
@@ -116,6 +161,15 @@ fn an_entry_allocates_nothing_under_any_rule() {
             r#"{"flow": [{"resource": "orders", "lowMemUsageThreshold": 20,
                 "highMemUsageThreshold": 2, "memLowWaterMarkBytes": 1,
                 "memHighWaterMarkBytes": 2}]}"#,
+        ),
+        (
+            "permits",
+            r#"{"isolation": [{"resource": "orders", "count": 3, "maxQueueingTimeMs": 500},
+                              {"resource": "orders", "count": 5}]}"#,
+        ),
+        (
+            "permits that are not there",
+            r#"{"isolation": [{"resource": "orders", "count": 0, "maxQueueingTimeMs": 500}]}"#,
         ),
         (
             "breaker",

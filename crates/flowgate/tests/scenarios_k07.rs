@@ -5,10 +5,12 @@ mod common;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use common::{flow, totals};
-use flowgate::Entry;
+use common::{document, flow, on_paused_time, totals};
+use flowgate::{BlockKind, Entry};
+use tokio::sync::Semaphore;
 
 // https://github.com/failsafe-lib/failsafe/pull/400. Calls that wait are in
 // flight, so those that give up must free their places.
@@ -41,12 +43,106 @@ async fn b083_waiters_that_give_up_swallow_no_places() {
     assert_eq!(totals(&r).in_flight, 0);
 }
 
+// https://github.com/failsafe-lib/failsafe/pull/400, with permits: who waits
+// for them is not in flight, and takes nothing along when the time is over.
+#[tokio::test(start_paused = true)]
+async fn b083_waiters_whose_time_is_over_swallow_no_permits() {
+    let engine = on_paused_time("[]");
+    let rules = r#"[{"resource": "r", "count": 8, "maxQueueingTimeMs": 50}]"#;
+    engine.load_json("isolation", rules).unwrap();
+    let r = engine.resource("r");
+    for _ in 0..10 {
+        let inside: Vec<Entry<'_>> = (0..8).map(|_| r.try_entry().unwrap()).collect();
+        let waiters: Vec<_> = (0..8)
+            .map(|_| {
+                let r = r.clone();
+                tokio::spawn(async move { r.acquire().await.map(drop) })
+            })
+            .collect();
+        for waiter in waiters {
+            let refused = waiter.await.unwrap().unwrap_err();
+            assert_eq!(refused.kind(), BlockKind::Isolation);
+        }
+        drop(inside);
+        let entered: Vec<Entry<'_>> = (0..8).map(|_| r.try_entry().unwrap()).collect();
+        assert!(r.try_entry().is_err());
+        drop(entered);
+    }
+    assert_eq!((r.node().permits, r.node().queued), (0, 0));
+    assert_eq!((totals(&r).pass, totals(&r).block), (160, 90));
+}
+
+// https://github.com/joshrotenberg/tower-resilience/issues/365. Here readiness
+// is a reservation, or is not there.
+#[tokio::test]
+async fn b082_as_many_run_as_have_reserved() {
+    let (engine, _time) =
+        document(r#"{"isolation": [{"resource": "r", "count": 4, "maxQueueingTimeMs": 60000}]}"#);
+    let r = engine.resource("r");
+    for _ in 0..100 {
+        let gate = Arc::new(Semaphore::new(0));
+        let calls: Vec<_> = (0..64)
+            .map(|_| {
+                let (r, gate) = (r.clone(), Arc::clone(&gate));
+                tokio::spawn(
+                    async move { r.call_async(async { gate.acquire().await.map(drop) }).await },
+                )
+            })
+            .collect();
+        while r.node().queued < 60 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!((r.in_flight(), r.node().permits), (4, 4));
+        // Half of them are dropped, running or waiting.
+        for call in calls.iter().step_by(2) {
+            call.abort();
+        }
+        gate.add_permits(64);
+        for (n, call) in calls.into_iter().enumerate() {
+            assert_eq!(call.await.is_ok(), n % 2 == 1, "{n}");
+        }
+        let node = r.node();
+        assert_eq!((node.in_flight, node.permits, node.queued), (0, 0, 0));
+        let entered: Vec<Entry<'_>> = (0..4).map(|_| r.try_entry().unwrap()).collect();
+        assert!(r.try_entry().is_err());
+        drop(entered);
+    }
+}
+
+// https://github.com/joshrotenberg/tower-resilience/pull/367. Nothing here can
+// be closed; an engine that is let go of leaves nobody behind either.
+#[tokio::test]
+async fn b084_who_waits_outlives_the_engine_and_goes_or_is_refused() {
+    let (engine, _time) =
+        document(r#"{"isolation": [{"resource": "r", "count": 2, "maxQueueingTimeMs": 60000}]}"#);
+    let r = engine.resource("r");
+    let inside: Vec<_> = (0..2)
+        .map(|_| r.request().into_owned().entry().unwrap())
+        .collect();
+    let waiters: Vec<_> = (0..5)
+        .map(|_| {
+            let r = r.clone();
+            tokio::spawn(async move { r.acquire().await.map(|entry| entry.exit()) })
+        })
+        .collect();
+    while r.node().queued < 5 {
+        tokio::task::yield_now().await;
+    }
+    engine.set_enabled(false);
+    drop((engine, r));
+    drop(inside);
+    for waiter in waiters {
+        assert_eq!(waiter.await.unwrap(), Ok(()));
+    }
+}
+
 // https://github.com/apollographql/router/pull/9034
 #[tokio::test]
 async fn b087_a_task_that_never_yields_is_not_refused_for_it() {
-    let (engine, _time) = flow(
-        r#"[{"resource": "r", "count": 1000, "grade": 0}, {"resource": "r", "count": 1e9},
-            {"resource": "r", "count": 1e9, "controlBehavior": 2}]"#,
+    let (engine, _time) = document(
+        r#"{"flow": [{"resource": "r", "count": 1000, "grade": 0}, {"resource": "r", "count": 1e9},
+                     {"resource": "r", "count": 1e9, "controlBehavior": 2}],
+            "isolation": [{"resource": "r", "count": 1000, "maxQueueingTimeMs": 10}]}"#,
     );
     let r = engine.resource("r");
     for _ in 0..100_000 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate_core::{Block, BlockKind, Call, Departure, Measure, RuleId};
+use flowgate_core::{Block, BlockKind, Call, Departure, Measure, Queue, RuleId};
 
 use crate::Settings;
 use crate::head::RuleMode;
@@ -32,6 +32,13 @@ pub trait Decide: RuleKind {
     fn applies(rule: &InForce<Self>, call: &Call<'_>) -> bool {
         let _ = (rule, call);
         true
+    }
+
+    /// A limit that the enforced rules of one resource share, so that the first
+    /// takes what all of them allow: see [`InForce::least`]. Default: none.
+    fn shared_limit(rule: &Self::Rule) -> u64 {
+        let _ = rule;
+        u64::MAX
     }
 
     /// Takes what the call needs in one atomic step, or refuses and keeps
@@ -82,6 +89,9 @@ pub enum Decision {
     Pass,
     /// It may pass when this much time has gone by; its place is reserved.
     Wait(Duration),
+    /// It may pass when permits of its resource are free, and may wait for them.
+    /// The call keeps nothing meanwhile, and is asked about anew with them.
+    Queue(Queue),
     /// It may not pass.
     Block(Block),
 }
@@ -96,6 +106,9 @@ pub struct InForce<K: RuleKind> {
     pub id: RuleId,
     /// Which of its slot's rules it is.
     pub index: u32,
+    /// The least [`Decide::shared_limit`] of this rule and of the enforced ones
+    /// that are asked after it.
+    pub least: u64,
 }
 
 impl<K: RuleKind> InForce<K> {
@@ -106,6 +119,7 @@ impl<K: RuleKind> InForce<K> {
             id: RuleId::new(entry.id()),
             entry,
             index,
+            least: u64::MAX,
         }
     }
 

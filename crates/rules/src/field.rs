@@ -47,6 +47,8 @@ pub enum FieldKind {
     Flag,
     /// One of a few modes, by number (as Sentinel) or by name.
     Mode(&'static [Choice]),
+    /// A list of objects with these fields.
+    Objects(&'static [FieldSpec]),
 }
 
 /// One mode of a field of [`FieldKind::Mode`]. Its number is its index.

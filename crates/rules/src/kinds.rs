@@ -9,7 +9,9 @@ use crate::authority::Authority;
 use crate::degrade::Degrade;
 use crate::document::{Draft, Item, Loading, read_list};
 use crate::flow::Flow;
+use crate::isolation::Isolation;
 use crate::kind::{KindSpec, RuleKind};
+use crate::param_flow::ParamFlow;
 use crate::system::System;
 use crate::table::{AnyTable, RuleTable};
 
@@ -56,7 +58,9 @@ impl Kinds {
         Self(Arc::from([
             Kind::of::<Authority>(),
             Kind::of::<System>(),
+            Kind::of::<ParamFlow>(),
             Kind::of::<Flow>(),
+            Kind::of::<Isolation>(),
             Kind::of::<Degrade>(),
         ]))
     }

@@ -18,7 +18,9 @@
 //! authority  who may call
 //! system     all inbound calls together, and the machine
 //! flow       flow rules
+//! isolation  limits on what runs at once
 //! degrade    circuit breakers
+//! param_flow hot parameters
 //! ```
 //!
 //! Rules come from JSON as Alibaba Sentinel writes it, or are built in code;
@@ -41,77 +43,51 @@
 //! );
 //! ```
 
-#![cfg_attr(loom, allow(dead_code, reason = "the callers are left out"))]
+// Under `--cfg loom` nothing of this is compiled: the models take the files
+// that they drive into their own crate.
+#![cfg(not(loom))]
 
-// Under `--cfg loom` only what the models drive is compiled.
-#[cfg(not(loom))]
 pub mod authority;
-#[cfg(not(loom))]
 mod decide;
 pub mod degrade;
-#[cfg(not(loom))]
 mod describe;
-#[cfg(not(loom))]
 mod dialect;
-#[cfg(not(loom))]
 pub mod document;
-#[cfg(not(loom))]
 pub mod field;
-#[cfg(not(loom))]
 pub mod flow;
-#[cfg(not(loom))]
 mod head;
-#[cfg(not(loom))]
 mod hits;
-#[cfg(not(loom))]
+pub mod isolation;
 mod kind;
-#[cfg(not(loom))]
 mod kinds;
-#[cfg(not(loom))]
+pub mod param_flow;
 mod schema;
-#[cfg(not(loom))]
 mod set;
-#[cfg(not(loom))]
 mod settings;
-#[cfg(not(loom))]
 pub mod system;
-#[cfg(not(loom))]
 mod table;
-#[cfg(not(loom))]
 mod write;
 
-#[cfg(not(loom))]
 pub use authority::{Authority, AuthorityRule, ListStrategy};
-#[cfg(not(loom))]
 pub use decide::{Decide, Decision, InForce};
-pub use degrade::Degrade;
 pub use degrade::circuit::{Cause, Change, CircuitFigures, CircuitState, Forced, Results};
-#[cfg(not(loom))]
-pub use degrade::{BreakerState, BreakerStrategy, BreakerTransition, DegradeRule, Observers};
-#[cfg(not(loom))]
+pub use degrade::{
+    BreakerState, BreakerStrategy, BreakerTransition, Degrade, DegradeRule, Observers,
+};
 pub use dialect::{Dialect, Golang, GolangRule, GolangSpec};
-#[cfg(not(loom))]
 pub use document::{
     Duplicate, Fault, Fields, KindReport, LoadOptions, LoadReport, OnInvalid, Place, Remark,
     RuleError, Warning,
 };
-#[cfg(not(loom))]
 pub use flow::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy};
-#[cfg(not(loom))]
 pub use head::{DEFAULT_RESOURCE, Head, Matching, RuleMode};
-#[cfg(not(loom))]
 pub use hits::{HitCounts, Hits};
-#[cfg(not(loom))]
+pub use isolation::{Isolation, IsolationRule};
 pub use kind::{KindSpec, RuleKind, Scope};
-#[cfg(not(loom))]
 pub use kinds::Kinds;
-#[cfg(not(loom))]
+pub use param_flow::{ParamFlow, ParamFlowRule, ParamState};
 pub use set::RuleSet;
-#[cfg(not(loom))]
 pub use settings::Settings;
-#[cfg(not(loom))]
 pub use system::{System, SystemRule};
-#[cfg(not(loom))]
 pub use table::{RuleEntry, RuleInfo, RuleTable};
-#[cfg(not(loom))]
 pub use write::Written;

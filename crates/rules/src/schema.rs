@@ -129,6 +129,9 @@ fn schema_of(field: &FieldSpec) -> Value {
         FieldKind::Whole => json!({"type": or_null("integer")}),
         FieldKind::Flag => json!({"type": or_null("boolean")}),
         FieldKind::Mode(choices) => modes(choices, field.required),
+        FieldKind::Objects(parts) => {
+            json!({"type": or_null("array"), "items": object(parts.iter())})
+        }
     };
     schema["description"] = json!(field.help);
     if let Some(min) = field.min {

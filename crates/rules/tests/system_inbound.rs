@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use flowgate_core::node::BoxSums;
+use flowgate_core::node::permits::Share;
 use flowgate_core::{Node, NodeSettings, Outcome, Timestamp, Traffic};
 use flowgate_rules::system::{Held, Inbound, InboundTotals, Limits, Machine, NoRoom};
 
@@ -76,14 +77,14 @@ fn places(limit: u64) -> Limits {
 /// Takes a place, and is counted by its resource.
 fn run(inbound: &Inbound, node: &Node, now: Timestamp, limit: u64) -> Result<Held, NoRoom> {
     let mut held = inbound.enter(now, 1, places(limit))?;
-    node.enter();
+    node.enter(Share::PERMITS, 0).unwrap();
     inbound.settle(&mut held);
     Ok(held)
 }
 
 fn end(inbound: &Inbound, node: &Node, held: Held) {
     inbound.exit(held, START, 1, ms(1), Outcome::Success);
-    node.leave();
+    node.leave(Share::PLACE, 0);
 }
 
 fn passed(inbound: &Inbound, now: Timestamp, weight: u32, limit: u64) -> usize {
@@ -140,19 +141,19 @@ fn calls_that_ran_before_hold_their_places_until_they_leave() {
     let resources = Resources::new(2);
     let [a, b] = [&resources.0[0], &resources.0[1]];
     for node in [a, a, b] {
-        node.enter();
+        node.enter(Share::PERMITS, 0).unwrap();
     }
     let inbound = budget(&resources);
     let first = run(&inbound, a, at(0), 4).unwrap();
     assert_eq!(run(&inbound, b, at(0), 4), Err(NoRoom::Places(4)));
-    a.leave();
+    a.leave(Share::PLACE, 0);
     // At most one look in a millisecond.
     let second = run(&inbound, b, at(1), 4).unwrap();
     assert_eq!(run(&inbound, b, at(2), 4), Err(NoRoom::Places(4)));
     end(&inbound, a, first);
     let third = run(&inbound, a, at(2), 4).unwrap();
     for node in [a, b] {
-        node.leave();
+        node.leave(Share::PLACE, 0);
     }
     let fourth = run(&inbound, a, at(3), 4).unwrap();
     assert_eq!(inbound.in_flight(), 3);
@@ -166,15 +167,15 @@ fn calls_that_ran_before_hold_their_places_until_they_leave() {
 fn a_call_that_is_given_up_gives_all_back_settled_or_not() {
     let resources = Resources::new(1);
     let node = &resources.0[0];
-    node.enter();
+    node.enter(Share::PERMITS, 0).unwrap();
     let inbound = budget(&resources);
     let refused = inbound.enter(at(0), 3, Limits::NONE).unwrap();
     inbound.give_back(refused);
     let waiting = run(&inbound, node, at(0), 9).unwrap();
     inbound.give_back(waiting);
-    node.leave();
+    node.leave(Share::PLACE, 0);
     assert_eq!((inbound.passes(at(0)), inbound.in_flight()), (0, 1));
-    node.leave();
+    node.leave(Share::PLACE, 0);
     let held = run(&inbound, node, at(1), 1).unwrap();
     assert_eq!(held.in_flight(), 1);
 }
@@ -216,7 +217,7 @@ fn no_more_than_the_limit_run_at_once_while_older_calls_leave() {
         let resources = Resources::new(3);
         let old: Vec<&Node> = resources.0.iter().chain(&resources.0).collect();
         for node in &old {
-            node.enter();
+            node.enter(Share::PERMITS, 0).unwrap();
         }
         let inbound = budget(&resources);
         let running = AtomicU64::new(old.len() as u64);
@@ -249,7 +250,7 @@ fn no_more_than_the_limit_run_at_once_while_older_calls_leave() {
                     thread::yield_now();
                 }
                 running.fetch_sub(1, Ordering::SeqCst);
-                node.leave();
+                node.leave(Share::PLACE, 0);
             }
             all_gone.store(true, Ordering::Relaxed);
         });

@@ -30,7 +30,11 @@ fn json_files(dir: &Path, found: &mut Vec<PathBuf>) {
 fn load(set: &mut RuleSet, rules: &Value, expected: &Value, place: &str) -> usize {
     let mut compared = 0;
     for kind in Kinds::standard().specs() {
-        let Some(list) = rules.get(kind.name) else {
+        let key = match kind.name {
+            "paramFlow" => "param_flow",
+            name => name,
+        };
+        let Some(list) = rules.get(key) else {
             continue;
         };
         let (next, report) = set
@@ -41,7 +45,7 @@ fn load(set: &mut RuleSet, rules: &Value, expected: &Value, place: &str) -> usiz
                 OnInvalid::Skip,
             )
             .unwrap_or_else(|error| panic!("{place}: {error}"));
-        if let Some(active) = expected["active"][kind.name].as_u64() {
+        if let Some(active) = expected["active"][key].as_u64() {
             assert_eq!(report.active(kind.name) as u64, active, "{place}\n{report}");
             compared += 1;
         }
@@ -57,9 +61,11 @@ fn recorded_documents_have_the_recorded_number_of_rules_in_force() {
     for area in [
         "flow",
         "degrade",
+        "param_flow",
         "mixed",
         "ideal/flow",
         "ideal/degrade",
+        "ideal/param_flow",
         "ideal/mixed",
     ] {
         json_files(&traces.join(area), &mut files);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flowgate_core::{Block, Call, Departure, Verdict};
+use flowgate_core::{Block, Call, Departure, Queue, Verdict};
 
 use crate::slot::Slot;
 use crate::statistic::StatisticSlot;
@@ -11,6 +11,17 @@ use crate::statistic::StatisticSlot;
 pub struct SlotChain {
     slots: Box<[Arc<dyn Slot>]>,
     hears_exits: bool,
+}
+
+/// A call that has to wait until permits of its resource are free. It holds
+/// nothing meanwhile, and comes to the chain anew with
+/// [`Holds::granted`](flowgate_core::Holds::granted).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// The slot that says so.
+    pub slot: u16,
+    /// What it says.
+    pub queue: Queue,
 }
 
 impl SlotChain {
@@ -38,12 +49,15 @@ impl SlotChain {
     /// Takes a call in: it is admitted and counted, or refused with nothing
     /// held. What it holds and how long it has to wait is in `call.holds`.
     ///
+    /// A call that has to stand in line first, and may, holds nothing either,
+    /// and has not been counted: it was not refused.
+    ///
     /// # Errors
     ///
     /// The refusal of the first slot that refuses; if the call may not wait, also
     /// that of the slot that asks for the longest wait.
     #[inline]
-    pub fn enter(&self, call: &mut Call<'_>) -> Result<(), Block> {
+    pub fn enter(&self, call: &mut Call<'_>) -> Result<Option<Line>, Block> {
         for (position, slot) in self.slots.iter().enumerate() {
             call.slot = position as u16;
             match slot.check(call) {
@@ -53,23 +67,66 @@ impl SlotChain {
                     self.refuse(call, &block);
                     return Err(block);
                 }
+                Ok(Verdict::Queue(queue)) => return self.line_up(call, queue).map(Some),
                 Err(_) => call.holds.exclude(call.slot),
             }
         }
         if !call.may_wait && !call.holds.wait.is_zero() {
             return Err(self.refuse_wait(call));
         }
-        StatisticSlot.passed(call);
+        if let Err(block) = StatisticSlot.admit(call) {
+            call.slot = self.slots.len() as u16;
+            self.refuse(call, &block);
+            return Err(block);
+        }
         for (position, slot) in self.entered(call.holds.excluded()) {
             call.slot = position;
             slot.passed(call);
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// A slot would have the call wait for permits: what it has taken before goes
+    /// back.
+    #[cold]
+    fn line_up(&self, call: &mut Call<'_>, queue: Queue) -> Result<Line, Block> {
+        let slot = call.slot;
+        let line = Line { slot, queue };
+        if call.may_queue {
+            self.undo(call);
+            return Ok(line);
+        }
+        let block = self.refusal_of(call, line);
+        call.slot = slot;
+        self.refuse(call, &block);
+        Err(block)
+    }
+
+    /// A call that was told to stand in line does so no longer, or never did: it
+    /// is refused. It holds nothing.
+    #[cold]
+    pub fn turn_away(&self, call: &mut Call<'_>, line: Line) -> Block {
+        let block = self.refusal_of(call, line);
+        self.tell_blocked(call, &block);
+        block
+    }
+
+    fn refusal_of(&self, call: &mut Call<'_>, line: Line) -> Block {
+        let Line { slot, queue } = line;
+        call.slot = slot;
+        match self.slots.get(usize::from(slot)) {
+            Some(slot) => slot.in_vain(call, queue),
+            None => queue.block,
+        }
     }
 
     /// A call is refused by the slot it has come to: those before it give back.
     fn refuse(&self, call: &mut Call<'_>, block: &Block) {
         self.undo(call);
+        self.tell_blocked(call, block);
+    }
+
+    fn tell_blocked(&self, call: &mut Call<'_>, block: &Block) {
         StatisticSlot.blocked(call, block);
         for (position, slot) in self.entered(call.holds.excluded()) {
             call.slot = position;
@@ -88,7 +145,7 @@ impl SlotChain {
                 slot.undo(call);
             }
         }
-        call.holds.release(&call.nodes);
+        call.holds.release(&call.nodes, call.weight);
     }
 
     /// All slots agree, but the call would have to wait, and must not.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use flowgate_core::{Block, Call, Departure, Verdict};
+use flowgate_core::{Block, Call, Departure, Queue, Verdict};
 
 use crate::slot::Slot;
 
@@ -146,6 +146,12 @@ impl Slot for Guarded {
         let inner = &self.inner;
         self.shielded(|| inner.too_early(call, wait))
             .unwrap_or_else(|_| WaitRefused(self.name()).too_early(call, wait))
+    }
+
+    fn in_vain(&self, call: &Call<'_>, queue: Queue) -> Block {
+        let block = queue.block.clone();
+        self.shielded(|| self.inner.in_vain(call, queue))
+            .unwrap_or(block)
     }
 }
 

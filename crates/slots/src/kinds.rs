@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use flowgate_rules::{Authority, Decide, Degrade, InForce, Kinds, RuleKind, Scope, System};
+use flowgate_rules::{
+    Authority, Decide, Degrade, InForce, Isolation, Kinds, ParamFlow, RuleKind, Scope, System,
+};
 
 use crate::build::{ChainPlan, Position};
 use crate::flow::FlowSlot;
@@ -31,7 +33,9 @@ impl SlotKinds {
             built_in: vec![
                 (BuiltIn::Authority, rules_of::<Authority>),
                 (BuiltIn::System, rules_of::<System>),
+                (BuiltIn::ParamFlow, rules_of::<ParamFlow>),
                 (BuiltIn::Flow, FlowSlot::make),
+                (BuiltIn::Isolation, rules_of::<Isolation>),
                 (BuiltIn::Degrade, rules_of::<Degrade>),
             ],
             custom: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flowgate_core::{Block, Call, Departure, Ticket, Verdict};
+use flowgate_core::{Block, Call, Departure, Queue, Ticket, Verdict};
 use flowgate_rules::{Decide, Decision, InForce};
 
 use crate::guarded::SlotError;
@@ -21,11 +21,16 @@ pub struct RuleSlot<K: Decide> {
 }
 
 impl<K: Decide> RuleSlot<K> {
-    /// A slot of these rules, whose `index` is set here.
+    /// A slot of these rules, whose `index` and `least` are set here.
     pub fn new(mut rules: Vec<InForce<K>>) -> Self {
         rules.sort_by_key(InForce::is_observed);
         for (index, rule) in rules.iter_mut().enumerate() {
             rule.index = index as u32;
+        }
+        let mut least = u64::MAX;
+        for rule in rules.iter_mut().rev().filter(|rule| !rule.is_observed()) {
+            least = least.min(K::shared_limit(rule.rule()));
+            rule.least = least;
         }
         RuleSlot {
             enforced: rules.iter().filter(|rule| !rule.is_observed()).count(),
@@ -63,6 +68,10 @@ impl<K: Decide> Slot for RuleSlot<K> {
                     call.holds.wait_for(call.slot, rule.index, wait);
                     longest = longest.max(wait);
                 }
+                Decision::Queue(queue) => {
+                    self.undo(call);
+                    return Ok(Verdict::Queue(queue));
+                }
                 Decision::Block(block) => {
                     rule.entry.hits().block();
                     self.undo(call);
@@ -96,9 +105,11 @@ impl<K: Decide> Slot for RuleSlot<K> {
         }
         let waits = !call.holds.wait.is_zero();
         let waits_for = call.holds.waits_for();
+        let queued_for = call.holds.queued_for();
         for rule in self.enforced().filter(|rule| K::applies(rule, call)) {
             rule.entry.hits().pass();
-            if waits && waits_for == (call.slot, rule.index) {
+            let this = (call.slot, rule.index);
+            if queued_for == Some(this) || waits && waits_for == this {
                 rule.entry.hits().wait();
             }
         }
@@ -109,7 +120,7 @@ impl<K: Decide> Slot for RuleSlot<K> {
             let hits = rule.entry.hits();
             match K::observe(rule, call) {
                 Decision::Pass => hits.pass(),
-                Decision::Wait(_) => {
+                Decision::Wait(_) | Decision::Queue(_) => {
                     hits.pass();
                     hits.wait();
                 }
@@ -141,5 +152,12 @@ impl<K: Decide> Slot for RuleSlot<K> {
             // A slot without rules asks nobody to wait.
             None => crate::StatisticSlot.too_early(call, wait),
         }
+    }
+
+    fn in_vain(&self, _: &Call<'_>, queue: Queue) -> Block {
+        if let Some(rule) = self.rules.get(queue.rule as usize) {
+            rule.entry.hits().block();
+        }
+        queue.block
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flowgate_core::{Block, BlockKind, Call, Departure, Measure, RuleId, Verdict};
+use flowgate_core::{Block, BlockKind, Call, Departure, Measure, Queue, RuleId, Verdict};
 
 use crate::guarded::SlotError;
 
@@ -40,8 +40,9 @@ pub trait Slot: Send + Sync + 'static {
     fn name(&self) -> &'static str;
 
     /// Decides, and may reserve; what it reserves it notes as a ticket
-    /// ([`Call::leave_ticket`]). A slot that refuses keeps nothing: it is not
-    /// asked to undo.
+    /// ([`Call::leave_ticket`]). A slot that refuses or queues keeps nothing: it
+    /// is not asked to undo. A call that was queued for permits, by any slot, is
+    /// asked about anew when it has them.
     ///
     /// # Errors
     ///
@@ -51,8 +52,8 @@ pub trait Slot: Send + Sync + 'static {
         Ok(Verdict::Pass)
     }
 
-    /// Gives back what `check` reserved: a later slot refused, or the caller
-    /// gave up while it waited (after `passed`). In the second case the call's origin, context
+    /// Gives back what `check` reserved: a later slot refused or queued, or the
+    /// caller gave up while it waited (after `passed`). In the second case the call's origin, context
     /// and arguments are empty; what is needed then belongs in a ticket.
     fn undo(&self, call: &Call<'_>) {
         let _ = call;
@@ -92,6 +93,13 @@ pub trait Slot: Send + Sync + 'static {
         )
         .measured_in(Measure::WaitMs)
         .retry_after_at(Some(wait))
+    }
+
+    /// The refusal of a call that this slot has queued, and that waited in vain,
+    /// or must not wait.
+    fn in_vain(&self, call: &Call<'_>, queue: Queue) -> Block {
+        let _ = call;
+        queue.block
     }
 }
 

@@ -1,6 +1,7 @@
 //! The first slot of every chain: it counts.
 
-use flowgate_core::{Block, Call, Departure, Outcome, Place, Verdict};
+use flowgate_core::node::permits::{CALLS_MAX, Crowded, Share};
+use flowgate_core::{Block, BlockKind, Call, Departure, Measure, Outcome, Place, RuleId, Verdict};
 
 use crate::guarded::SlotError;
 use crate::slot::Slot;
@@ -10,6 +11,27 @@ use crate::slot::Slot;
 #[derive(Debug)]
 pub struct StatisticSlot;
 
+impl StatisticSlot {
+    /// Counts a call in. Unlike a slot it may find that there is no room, as it
+    /// counts only so far.
+    ///
+    /// # Errors
+    ///
+    /// The refusal of a call beyond [`CALLS_MAX`] in flight.
+    #[inline]
+    pub(crate) fn admit(&self, call: &mut Call<'_>) -> Result<(), Block> {
+        let admitted = call.holds.admit(&call.nodes, call.now, call.weight);
+        admitted.map_err(|crowded| self.refuse_crowded(crowded))
+    }
+
+    #[cold]
+    fn refuse_crowded(&self, crowded: Crowded) -> Block {
+        let (kind, rule) = (BlockKind::Custom(self.name()), RuleId::new(self.name()));
+        Block::new(kind, rule, CALLS_MAX as f64, crowded.calls as f64)
+            .measured_in(Measure::Concurrency)
+    }
+}
+
 impl Slot for StatisticSlot {
     fn name(&self) -> &'static str {
         "statistic"
@@ -17,11 +39,6 @@ impl Slot for StatisticSlot {
 
     fn check(&self, _: &mut Call<'_>) -> Result<Verdict, SlotError> {
         Ok(Verdict::Pass)
-    }
-
-    #[inline]
-    fn passed(&self, call: &mut Call<'_>) {
-        call.holds.admit(&call.nodes, call.now, call.weight);
     }
 
     #[inline]
@@ -49,7 +66,7 @@ impl Slot for StatisticSlot {
                     node.complete(now, weight, took, outcome == Outcome::Error, twin);
                 }
             }
-            node.leave();
+            node.leave(Share::WHOLE, weight);
         }
     }
 

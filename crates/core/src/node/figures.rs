@@ -75,6 +75,8 @@ pub struct RawFigures {
     pub(super) minute: Figures,
     pub(super) previous: Figures,
     pub(super) in_flight: u64,
+    pub(super) permits: u64,
+    pub(super) queued: u64,
     pub(super) waiting: u64,
 }
 
@@ -86,6 +88,8 @@ impl RawFigures {
         self.previous.add(&other.previous);
         self.borrowed += other.borrowed;
         self.in_flight += other.in_flight;
+        self.permits += other.permits;
+        self.queued += other.queued;
         self.waiting += other.waiting;
     }
 
@@ -96,6 +100,8 @@ impl RawFigures {
             previous: self.previous.without(&part.previous),
             borrowed: self.borrowed.saturating_sub(part.borrowed),
             in_flight: self.in_flight.saturating_sub(part.in_flight),
+            permits: self.permits.saturating_sub(part.permits),
+            queued: self.queued.saturating_sub(part.queued),
             waiting: self.waiting.saturating_sub(part.waiting),
         }
     }
@@ -132,6 +138,8 @@ impl RawFigures {
             previous_pass: previous.pass + previous.occupied_pass,
             previous_block: previous.block,
             in_flight: self.in_flight,
+            permits: self.permits,
+            queued: self.queued,
             waiting: self.waiting,
         }
     }
@@ -176,8 +184,13 @@ pub struct NodeSnapshot {
     pub previous_pass: u64,
     /// Refusals of the calendar second before this one.
     pub previous_block: u64,
-    /// Calls in flight, those that wait included.
+    /// Calls in flight, those that wait for their time included.
     pub in_flight: u64,
+    /// The weights of the calls in flight, and permits granted to calls that
+    /// are just going to be.
+    pub permits: u64,
+    /// Calls that wait for permits, and are not in flight yet.
+    pub queued: u64,
     /// Passes borrowed from windows that have not begun.
     pub waiting: u64,
 }

@@ -17,6 +17,7 @@
 mod account;
 mod counters;
 mod figures;
+pub mod permits;
 mod settings;
 pub mod views;
 
@@ -24,8 +25,6 @@ use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-
-use crossbeam_utils::CachePadded;
 
 use crate::call::{Hold, Traffic};
 use crate::leap_array::{BorrowRefused, Borrowed, Full, LeapArray, Loan, Taken, Window};
@@ -39,6 +38,7 @@ pub use views::{Interval, View};
 
 use counters::Counters;
 use figures::{Figures, least};
+use permits::{Crowded, Permits, Share};
 use settings::{MINUTE_SECONDS, SECOND_NS};
 use views::Views;
 
@@ -49,7 +49,9 @@ pub struct Node {
     counters: Counters,
     borrowed: Borrowed,
     views: Views,
-    in_flight: CachePadded<AtomicU64>,
+    permits: Permits,
+    /// Calls of this node that stand in the line of their resource.
+    queued: AtomicU64,
     /// The direction of the first call; see [`Node::twin_for`].
     direction: AtomicU8,
     twin: OnceLock<Box<Node>>,
@@ -66,7 +68,8 @@ impl Node {
             counters: Counters::new(settings),
             borrowed: Borrowed::new(settings.second.windows()),
             views: Views::default(),
-            in_flight: CachePadded::new(AtomicU64::new(0)),
+            permits: Permits::new(),
+            queued: AtomicU64::new(0),
             settings: Arc::clone(settings),
             direction: AtomicU8::new(UNDECIDED),
             twin: OnceLock::new(),
@@ -245,33 +248,50 @@ impl Node {
         }
     }
 
-    /// One more call in flight; returns how many there are now.
-    #[inline]
-    pub fn enter(&self) -> u64 {
-        // Relaxed, here and below: the number is compared with nothing but
-        // itself, and every change of it is one atomic step.
-        self.in_flight.fetch_add(1, Ordering::Relaxed) + 1
-    }
+    // In flight.
 
-    /// One more call in flight, if `weight` places are free under `limit`.
+    /// A call comes in that nothing limits, or takes the rest of what it does
+    /// not hold yet; returns how many are in flight now.
     ///
     /// # Errors
     ///
-    /// How many are in flight, if there is no room.
+    /// [`Crowded`], if there are more than can be counted.
     #[inline]
-    pub fn try_enter(&self, weight: u32, limit: u64) -> Result<u64, u64> {
-        let room = |in_flight: u64| {
-            (in_flight.saturating_add(u64::from(weight)) <= limit).then_some(in_flight + 1)
-        };
-        self.in_flight
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room)
-            .map(|before| before + 1)
+    pub fn enter(&self, held: Share, weight: u32) -> Result<u64, Crowded> {
+        self.permits.enter(held.rest(), weight)
     }
 
-    /// One call less in flight.
+    /// One place in flight, if `weight` places are free under `limit`.
+    ///
+    /// # Errors
+    ///
+    /// How many calls are in flight, if there is no room.
     #[inline]
-    pub fn leave(&self) {
-        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+    pub fn try_enter(&self, weight: u32, limit: u64) -> Result<u64, u64> {
+        self.permits.try_enter(weight, limit)
+    }
+
+    /// What a call holds in flight goes back.
+    #[inline]
+    pub fn leave(&self, held: Share, weight: u32) {
+        self.permits.leave(held, weight);
+    }
+
+    /// The permits of the calls in flight, and the line of those that wait.
+    #[inline]
+    pub fn permits(&self) -> &Permits {
+        &self.permits
+    }
+
+    /// A call of this node steps into the line of its resource.
+    pub fn queue_up(&self) {
+        // Relaxed: a figure for people.
+        self.queued.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A call of this node is out of that line.
+    pub fn queue_off(&self) {
+        self.queued.fetch_sub(1, Ordering::Relaxed);
     }
 
     // Reports.
@@ -356,7 +376,12 @@ impl Node {
     /// Calls in flight.
     #[inline]
     pub fn in_flight(&self) -> u64 {
-        self.in_flight.load(Ordering::Relaxed)
+        self.permits.calls()
+    }
+
+    /// Calls that wait for permits of their resource.
+    pub fn queued(&self) -> u64 {
+        self.queued.load(Ordering::Relaxed)
     }
 
     /// Whether any call has ever come here.
@@ -427,6 +452,8 @@ impl Node {
             minute: self.figures(now, Seconds { first, last: secs }),
             previous: previous.map(|s| self.figures(now, s)).unwrap_or_default(),
             in_flight: self.in_flight(),
+            permits: self.permits.permits(),
+            queued: self.queued(),
             waiting: self.borrowed.waiting(span, head),
         }
     }

@@ -1,4 +1,4 @@
-//! One door to atomics: `std` in real builds, `loom` under `--cfg loom`, so
+//! One door to atomics and locks: `std` in real builds, `loom` under `--cfg loom`, so
 //! that the models in `tests/loom.rs` run the very code that ships.
 //!
 //! Open to Flowgate's other crates, whose lock-free parts have models too; no
@@ -7,14 +7,23 @@
 mod cell;
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{Ordering, fence};
+pub use loom::sync::atomic::{AtomicU32, Ordering, fence};
+#[cfg(loom)]
+pub use loom::sync::{Mutex, MutexGuard};
 #[cfg(loom)]
 pub use modelled::AtomicU64;
 
 #[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicU64, Ordering, fence};
+pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+pub use std::sync::{Mutex, MutexGuard};
 
 pub use cell::Cell;
+
+/// The guard of a lock under which nothing is ever half done.
+pub fn unpoisoned<G>(guard: std::sync::LockResult<G>) -> G {
+    guard.unwrap_or_else(std::sync::PoisonError::into_inner)
+}
 
 /// Loom's atomic, made to explore what it would leave out.
 ///
@@ -58,6 +67,18 @@ mod modelled {
 
         pub fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
             self.value.fetch_add(value, order)
+        }
+
+        pub fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {
+            self.value.fetch_sub(value, order)
+        }
+
+        pub fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
+            self.value.fetch_or(value, order)
+        }
+
+        pub fn fetch_and(&self, value: u64, order: Ordering) -> u64 {
+            self.value.fetch_and(value, order)
         }
 
         pub fn fetch_max(&self, value: u64, order: Ordering) -> u64 {

@@ -14,34 +14,20 @@
 //! observers  who is told when a breaker changes its state
 //! ```
 
-// The models of the circuit are compiled without the rest.
-#[cfg(not(loom))]
 mod check;
 pub mod circuit;
-#[cfg(not(loom))]
 mod decide;
-#[cfg(not(loom))]
 mod golang;
-#[cfg(not(loom))]
 mod normal;
-#[cfg(not(loom))]
 mod observers;
-#[cfg(not(loom))]
 mod read;
-#[cfg(not(loom))]
 mod rule;
-#[cfg(not(loom))]
 mod state;
-#[cfg(not(loom))]
 mod strategy;
 
-#[cfg(not(loom))]
 pub use observers::{BreakerTransition, Observers};
-#[cfg(not(loom))]
 pub use rule::DegradeRule;
-#[cfg(not(loom))]
 pub use state::BreakerState;
-#[cfg(not(loom))]
 pub use strategy::BreakerStrategy;
 
 /// The kind `degrade`, Sentinel's word for circuit breakers.

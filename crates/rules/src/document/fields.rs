@@ -35,6 +35,9 @@ const CLUSTER_MODE: &str = "clusterMode";
 pub struct Fields<'a> {
     kind: KindSpec,
     dialect: Dialect,
+    /// The rule that these fields are part of, and the field that they are in:
+    /// `paramFlow[3].paramFlowItemList`.
+    parent: Option<String>,
     position: usize,
     members: Vec<Member<'a>>,
     place: Option<Place>,
@@ -53,6 +56,9 @@ pub(crate) struct Found {
     pub(crate) warns_of_given: bool,
     /// Dashboard fields that it had.
     pub(crate) dashboard: Vec<&'static str>,
+    /// Faults of parts that the rule can do without: they refuse the document,
+    /// but where faulty rules are skipped only the part is.
+    pub(crate) parts: Vec<Fault>,
 }
 
 /// Whether Sentinel's dashboard, or its cluster mode, adds this field.
@@ -76,6 +82,7 @@ impl<'a> Fields<'a> {
         Self {
             kind,
             dialect: Dialect::Sentinel,
+            parent: None,
             position,
             members: Vec::new(),
             place: None,
@@ -112,6 +119,21 @@ impl<'a> Fields<'a> {
         }
         fields.check_keys();
         Ok(fields)
+    }
+
+    fn read_object(mut self, value: Value<'a>, what: &str) -> Result<Self, Fault> {
+        self.place = Some(value.place());
+        let whole = |message: String| Fault {
+            path: self.path(),
+            place: Some(value.place()),
+            message,
+        };
+        if value.shape() != Shape::Object {
+            return Err(whole(format!("{} is not {what}", value.shown())));
+        }
+        self.members = value.members().map_err(whole)?;
+        self.check_keys();
+        Ok(self)
     }
 
     /// The dialect that the rule is written in.
@@ -214,6 +236,17 @@ impl<'a> Fields<'a> {
         self.bounded(field, used, u64::MAX)
     }
 
+    /// A whole number that may be negative.
+    pub fn i32(&mut self, field: &'static str) -> Option<i32> {
+        let number = self.whole(field)?;
+        let fits = i32::try_from(number).ok();
+        if fits.is_none() {
+            let found = format!("{number} is beyond 2147483647");
+            self.fault(field, self.with_advice(field, &found));
+        }
+        fits
+    }
+
     /// `true` or `false`.
     pub fn flag(&mut self, field: &'static str) -> Option<bool> {
         let value = self.value(field)?;
@@ -278,6 +311,71 @@ impl<'a> Fields<'a> {
     pub fn fault_unknown_mode(&mut self, field: &'static str, shown: &str) {
         let known = field::choices_text(self.choices(field));
         self.fault(field, format!("{shown} is not known; write {known}"));
+    }
+
+    /// The objects of a list, whose fields are those of
+    /// [`FieldKind::Objects`]. Those with a fault are left out: where faulty
+    /// rules are skipped, the rule loads without them.
+    pub fn objects<T>(
+        &mut self,
+        field: &'static str,
+        mut read: impl FnMut(&mut Fields<'a>) -> T,
+    ) -> Vec<T> {
+        let Some(FieldKind::Objects(specs)) = self.spec(field).map(|spec| spec.kind) else {
+            return Vec::new();
+        };
+        let Some(value) = self.value(field) else {
+            return Vec::new();
+        };
+        if value.shape() != Shape::List {
+            self.wrong::<()>(field, value, "is not a list");
+            return Vec::new();
+        }
+        let items = match value.items() {
+            Ok(items) => items,
+            Err(message) => {
+                self.fault(field, message);
+                return Vec::new();
+            }
+        };
+        let kind = KindSpec {
+            name: field,
+            head: &[],
+            fields: specs,
+            golang: None,
+            guide: "",
+            ..self.kind
+        };
+        let parent = format!("{}.{field}", self.path());
+        let mut objects = Vec::with_capacity(items.len());
+        for (position, item) in items.into_iter().enumerate() {
+            let fields = Fields {
+                parent: Some(parent.clone()),
+                ..Fields::of_code(kind, position)
+            };
+            match fields.read_object(item, "an object; write {...}") {
+                Ok(mut fields) => {
+                    let object = read(&mut fields);
+                    let found = fields.finish();
+                    if found.faults.is_empty() && found.parts.is_empty() {
+                        self.found.warnings.extend(found.warnings);
+                        objects.push(object);
+                    }
+                    self.found.parts.extend(found.faults);
+                    self.found.parts.extend(found.parts);
+                }
+                Err(fault) => self.found.parts.push(fault),
+            }
+        }
+        objects
+    }
+
+    /// Records that `part` of the object at `position` of the list `field` is
+    /// wrong, in a rule that was built in code.
+    pub fn fault_in(&mut self, field: &'static str, position: usize, part: &str, message: String) {
+        let mut remark = self.remark(field, message);
+        remark.path = format!("{}[{position}].{part}", remark.path);
+        self.found.faults.push(remark);
     }
 
     /// All that was found.
@@ -371,7 +469,7 @@ impl<'a> Fields<'a> {
     fn remark(&self, field: &str, message: String) -> Remark {
         let member = self.members.iter().find(|member| member.key == field);
         Remark {
-            path: rule_path(&self.kind, self.position, field),
+            path: format!("{}.{field}", self.path()),
             place: member.map(|member| member.value.place()).or(self.place),
             message,
         }
@@ -391,12 +489,12 @@ impl<'a> Fields<'a> {
         });
         let (path, place, means) = match modes {
             Some((member, number, here, there)) => (
-                rule_path(&self.kind, self.position, &member.key),
+                format!("{}.{}", self.path(), member.key),
                 Some(member.value.place()),
                 format!("{number} is {here} in Sentinel's rules and {there} in sentinel-golang's"),
             ),
             None => (
-                format!("{}[{}]", self.kind.name, self.position),
+                self.path(),
                 self.place,
                 "means one thing in Sentinel's rules and another in sentinel-golang's".to_owned(),
             ),
@@ -418,6 +516,12 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Where these fields are, as in `flow[3]`.
+    fn path(&self) -> String {
+        let list = self.parent.as_deref().unwrap_or(self.kind.name);
+        format!("{list}[{}]", self.position)
+    }
+
     fn check_keys(&mut self) {
         for index in 0..self.members.len() {
             let member = &self.members[index];
@@ -430,6 +534,9 @@ impl<'a> Fields<'a> {
                 self.fault_key(index, "given twice; keep one".to_owned());
             } else if self.spec(key).is_some() || is_absent(&self.kind, member) {
                 // Read by its kind.
+            } else if self.parent.is_some() {
+                let message = self.unknown(key);
+                self.fault_key(index, message);
             } else if key == CLUSTER_MODE {
                 if self.flag(CLUSTER_MODE) == Some(true) {
                     self.warn(
@@ -471,8 +578,11 @@ impl<'a> Fields<'a> {
         match field::similar(key, names()) {
             Some(name) => format!("unknown field; did you mean `{name}`?"),
             None => format!(
-                "unknown field; a {} rule has {}",
-                self.kind.name,
+                "unknown field; {} has {}",
+                match self.parent {
+                    Some(_) => format!("an object of {}", self.kind.name),
+                    None => format!("a {} rule", self.kind.name),
+                },
                 names().collect::<Vec<_>>().join(", ")
             ),
         }
@@ -482,7 +592,7 @@ impl<'a> Fields<'a> {
         let member = &self.members[index];
         let key = shorten(&member.key.escape_debug().to_string());
         self.found.faults.push(Fault {
-            path: rule_path(&self.kind, self.position, &key),
+            path: format!("{}.{key}", self.path()),
             place: Some(member.key_place),
             message,
         });

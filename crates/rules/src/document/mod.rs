@@ -118,6 +118,7 @@ impl<'s> Loading<'s> {
     /// Takes over what was found in one rule; whether the rule is sound.
     fn absorb(&mut self, found: &mut Found) -> bool {
         self.dashboard.extend(found.dashboard.drain(..));
+        self.faults.extend(found.parts.drain(..));
         if found.faults.is_empty() {
             self.warnings.extend(found.warnings.drain(..));
             return true;

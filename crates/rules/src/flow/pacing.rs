@@ -19,9 +19,12 @@
 //! newcomer that costs no more may take the hole, and with it its release time.
 //! Holes are few and short-lived: [`HOLES_MAX`] are remembered, those whose
 //! time has come are forgotten. Forgetting one loses a place and never admits
-//! anybody twice.
+//! anybody twice. The room for holes is made when the first one is left, so a
+//! line that nobody gives up costs two words.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use once_cell::race::OnceBox;
 
 use flowgate_core::Timestamp;
 
@@ -35,8 +38,7 @@ const NEVER: u64 = u64::MAX;
 pub struct Pacer {
     /// Release time of the last in line, in nanoseconds since the epoch.
     last_ns: AtomicU64,
-    hole_count: AtomicU64,
-    holes: [Hole; HOLES_MAX],
+    holes: OnceBox<Holes>,
 }
 
 /// A place in the line.
@@ -59,6 +61,12 @@ pub struct TooLong {
 }
 
 #[derive(Debug, Default)]
+struct Holes {
+    count: AtomicU64,
+    all: [Hole; HOLES_MAX],
+}
+
+#[derive(Debug, Default)]
 struct Hole {
     /// [`EMPTY`], [`BUSY`], or the release time plus two.
     state: AtomicU64,
@@ -73,8 +81,7 @@ impl Default for Pacer {
     fn default() -> Self {
         Pacer {
             last_ns: AtomicU64::new(NEVER),
-            hole_count: AtomicU64::new(0),
-            holes: Default::default(),
+            holes: OnceBox::new(),
         }
     }
 }
@@ -93,8 +100,9 @@ impl Pacer {
         wait_ns_max: u64,
     ) -> Result<Place, TooLong> {
         let now_ns = now.as_nanos();
-        if self.hole_count.load(Ordering::Acquire) != 0
-            && let Some(place) = self.take_hole(now_ns, cost_ns, wait_ns_max)
+        if let Some(holes) = self.holes.get()
+            && holes.count.load(Ordering::Acquire) != 0
+            && let Some(place) = holes.take(now_ns, cost_ns, wait_ns_max)
         {
             return Ok(place);
         }
@@ -143,13 +151,30 @@ impl Pacer {
                 .compare_exchange(release_ns, before_ns, Ordering::AcqRel, Ordering::Acquire)
                 .is_ok();
         if !was_last && release_ns >= now.as_nanos() {
-            self.leave_hole(place, now.as_nanos());
+            let holes = self.holes.get_or_init(Box::default);
+            holes.leave(place, now.as_nanos());
         }
     }
 
+    /// Whether a call of `cost_ns` would pass at once.
+    pub(crate) fn is_free(&self, now: Timestamp, cost_ns: u64) -> bool {
+        let last = self.last_ns.load(Ordering::Acquire);
+        last == NEVER || last.saturating_add(cost_ns) <= now.as_nanos()
+    }
+
+    /// Makes it an unused line again. Nobody else uses it meanwhile.
+    pub(crate) fn reset(&self) {
+        self.last_ns.store(NEVER, Ordering::Relaxed);
+        if let Some(holes) = self.holes.get() {
+            holes.clear();
+        }
+    }
+}
+
+impl Holes {
     #[cold]
-    fn leave_hole(&self, place: Place, now_ns: u64) {
-        for hole in &self.holes {
+    fn leave(&self, place: Place, now_ns: u64) {
+        for hole in &self.all {
             let state = hole.state.load(Ordering::Acquire);
             let expired = state >= TIME_OFFSET && state - TIME_OFFSET < now_ns;
             if state != EMPTY && !expired {
@@ -161,7 +186,7 @@ impl Pacer {
             if claim.is_ok() {
                 hole.cost_ns.store(place.cost_ns, Ordering::Relaxed);
                 if state == EMPTY {
-                    self.hole_count.fetch_add(1, Ordering::AcqRel);
+                    self.count.fetch_add(1, Ordering::AcqRel);
                 }
                 // Release: the cost is seen by whoever claims the hole.
                 hole.state.store(
@@ -174,8 +199,8 @@ impl Pacer {
     }
 
     #[cold]
-    fn take_hole(&self, now_ns: u64, cost_ns: u64, wait_ns_max: u64) -> Option<Place> {
-        self.holes.iter().find_map(|hole| {
+    fn take(&self, now_ns: u64, cost_ns: u64, wait_ns_max: u64) -> Option<Place> {
+        self.all.iter().find_map(|hole| {
             let state = hole.state.load(Ordering::Acquire);
             if state < TIME_OFFSET
                 || hole
@@ -195,7 +220,7 @@ impl Pacer {
                 return None;
             }
             let hole_cost_ns = hole.cost_ns.load(Ordering::Relaxed);
-            self.hole_count.fetch_sub(1, Ordering::AcqRel);
+            self.count.fetch_sub(1, Ordering::AcqRel);
             hole.state.store(EMPTY, Ordering::Release);
             // The whole hole is taken, so the whole hole is given back.
             fits.then_some(Place {
@@ -205,10 +230,17 @@ impl Pacer {
             })
         })
     }
+
+    fn clear(&self) {
+        for hole in &self.all {
+            hole.state.store(EMPTY, Ordering::Relaxed);
+        }
+        self.count.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Marks a place that was a hole: it cannot move the end of the line.
-const HOLE_TAKEN: u64 = u64::MAX - 1;
+pub(crate) const HOLE_TAKEN: u64 = u64::MAX - 1;
 
 #[cfg(test)]
 mod tests {
@@ -290,7 +322,7 @@ mod tests {
             releases(&[pacer.request(at(150), 100 * MS, 1000 * MS)]),
             [Some(600)]
         );
-        assert_eq!(pacer.hole_count.load(Ordering::Relaxed), 0);
+        assert_eq!(pacer.holes.get().unwrap().count.load(Ordering::Relaxed), 0);
     }
 
     // https://github.com/golang/time/pull/22

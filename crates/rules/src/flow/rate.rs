@@ -58,6 +58,11 @@ impl Rate {
         self.numerator == 0
     }
 
+    /// Calls per period as numerator and denominator.
+    pub(crate) fn fraction(&self) -> (u128, u128) {
+        (self.numerator, self.denominator)
+    }
+
     /// The most whole calls in `interval`: `⌊count · interval / period⌋`.
     pub fn limit_in(&self, interval: Duration) -> u64 {
         let calls = self

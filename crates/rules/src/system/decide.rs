@@ -67,11 +67,16 @@ impl Decide for System {
         let Some(inbound) = rule.state.inbound() else {
             return Decision::Pass;
         };
-        let held = held(call).unwrap_or_else(|| {
-            let held = inbound.count(call.now, call.weight);
-            rule.leave_ticket(call, held.to_words());
-            held
-        });
+        let held = match held(call) {
+            Some(held) => held,
+            None => {
+                let Some(held) = inbound.count(call.now, call.weight) else {
+                    return Decision::Pass;
+                };
+                rule.leave_ticket(call, held.to_words());
+                held
+            }
+        };
         judge(rule, inbound, held, call)
     }
 

@@ -55,6 +55,7 @@ use std::time::Duration;
 use flowgate_core::call::Hold;
 use flowgate_core::leap_array::{Full, Taken};
 use flowgate_core::node::Throughput;
+use flowgate_core::node::permits::Share;
 use flowgate_core::{Node, NodeSettings, Outcome, Timestamp};
 
 use super::machine::{InboundTotals, Limits};
@@ -156,12 +157,13 @@ impl Inbound {
         }
     }
 
-    /// Counts a call that was admitted without asking here.
+    /// Counts a call that was admitted without asking here; `None` if there
+    /// are more in flight than can be counted.
     #[must_use]
-    pub fn count(&self, now: Timestamp, weight: u32) -> Held {
+    pub fn count(&self, now: Timestamp, weight: u32) -> Option<Held> {
+        let in_flight = self.node.enter(Share::PERMITS, 0).ok()? + self.base();
         let taken = self.node.pass(now, weight);
         let passes = self.node.passes_in_second(now);
-        let in_flight = self.node.enter() + self.base();
         let mut held = Held {
             taken,
             passes,
@@ -169,7 +171,7 @@ impl Inbound {
             is_settled: false,
         };
         self.settle(&mut held);
-        held
+        Some(held)
     }
 
     /// The call was admitted, and its resource counts it from now on.
@@ -244,7 +246,7 @@ impl Inbound {
             // next: who sees that it has left there finds it in here.
             fence(Ordering::Release);
         }
-        self.node.leave();
+        self.node.leave(Share::PLACE, 0);
     }
 
     /// Looks how many calls are still in flight that came before the budget;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use flowgate_core::call::Hold;
+use flowgate_core::node::permits::Share;
 use flowgate_core::{Block, Call, Node, Place};
 use flowgate_rules::flow::Queue;
 use flowgate_rules::flow::pacing::Place as LinePlace;
@@ -96,13 +97,14 @@ impl FlowSlot {
         let own = check.state().places();
         match target {
             Target::Foreign(node) => {
-                let own_place =
-                    u64::from(is_own_resource(node, call) && call.holds.in_flight(Place::Resource));
+                let own_place = u64::from(
+                    is_own_resource(node, call) && call.holds.in_flight(Place::Resource).place,
+                );
                 let in_flight = node.in_flight().saturating_sub(own_place);
                 let fits = in_flight.saturating_add(u64::from(weight)) <= own;
                 (!fits).then(|| check.refuse_concurrency(in_flight))
             }
-            Target::Own(meter) if call.holds.in_flight(meter.place) => None,
+            Target::Own(meter) if call.holds.in_flight(meter.place).place => None,
             Target::Own(meter) => {
                 let limit = match self.enforced {
                     1 => own,
@@ -110,7 +112,7 @@ impl FlowSlot {
                 };
                 match meter.node.try_enter(weight, limit) {
                     Ok(_) => {
-                        call.holds.set_in_flight(meter.place);
+                        call.holds.add_in_flight(meter.place, Share::PLACE);
                         None
                     }
                     // A later rule's limit: that rule asks again and refuses.

@@ -2,21 +2,26 @@
 //! property each. See `crates/core/tests/loom.rs` for the rules of the game.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p flowgate-rules --test
-//! breaker_loom --release`. Where a comment says "fails if", the code was broken
+//! loom_breaker --release`. Where a comment says "fails if", the code was broken
 //! in that way and the model was seen to fail.
 #![cfg(loom)]
 #![allow(
     missing_docs,
-    reason = "without --cfg loom nothing is left to document"
+    dead_code,
+    unreachable_pub,
+    reason = "a part of a crate, taken out of it"
 )]
+
+#[path = "../src/degrade/circuit/mod.rs"]
+mod circuit;
 
 use std::time::Duration;
 
-use flowgate_core::Timestamp;
-use flowgate_rules::degrade::circuit::{
+use circuit::{
     Admitted, BackOff, Cause, Change, Circuit, CircuitState, Forced, Limits, Probing, Results,
     Span, Threshold,
 };
+use flowgate_core::Timestamp;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 

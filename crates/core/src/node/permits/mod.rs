@@ -1,0 +1,399 @@
+//! Calls in flight, the permits they hold, and the line for those.
+//!
+//! A call in flight takes one *place*, and as many *permits* as it weighs. Flow
+//! rules that limit concurrency look at places, isolation rules at permits;
+//! both are counted for every call, so that a rule loaded later sees the calls
+//! that already run. Places and permits are two fields of one word:
+//!
+//! ```text
+//! bit 63         62 .. 24           23 .. 0
+//! [somebody waits][permits in flight][calls in flight]
+//! ```
+//!
+//! A call comes with one addition and goes with one subtraction; a call that is
+//! limited compares and adds in one step, so there is never one more than the
+//! limit.
+//!
+//! **Bounds.** A weight above [`WEIGHT_MAX`] counts as that. A limit on permits
+//! is less ([`LIMIT_MAX`] at most), so nothing is decided otherwise than with
+//! the true sum: while such a call runs there is no room under either. The
+//! upper half of each field stays empty: a call that would reach into it is
+//! refused ([`Crowded`]). Two fields can never run into each other as long as
+//! fewer than 16,384 threads are between two instructions of [`Permits::enter`].
+//!
+//! **The line.** A call that may wait and finds no room steps into a line (behind
+//! a mutex that nobody touches while nobody waits). The top bit says that
+//! somebody stands there:
+//!
+//! * who steps in sets the bit first and then looks for room once more; who
+//!   leaves subtracts and looks at the bit that was there. All of it is one
+//!   word, so one of the two comes later and sees the other: no wake-up is lost;
+//! * who leaves and saw the bit hands the room on, under the lock, by adding the
+//!   permits on behalf of the waiter: nobody slips in between;
+//! * a newcomer that sees the bit and room asks the line whether it may pass.
+//!
+//! **Order.** First come, first served; a heavy call at the head is not
+//! overtaken by light ones. A waiter keeps the limit that it came with, and
+//! holds back only those whose limit is no greater: after a limit was raised, who
+//! waits for the lower one does not keep the room above it empty.
+//!
+//! **Leaving the line.** A waiter that gives up may have been granted its permits
+//! at that very moment; [`Permits::withdraw`] says which, and
+//! [`Permits::step_out`] passes them on.
+//!
+//! Wakers are called after the lock was let go.
+
+mod line;
+
+use std::task::Waker;
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, unpoisoned};
+
+use line::Line;
+pub use line::Turn;
+
+/// The heaviest that a call is counted.
+pub const WEIGHT_MAX: u64 = 1 << 24;
+/// The greatest limit on permits; greater ones count as this.
+pub const LIMIT_MAX: u64 = WEIGHT_MAX - 1;
+/// The most calls in flight at one node.
+pub const CALLS_MAX: u64 = CALLS / 2;
+
+const CALLS: u64 = (1 << PERMITS_SHIFT) - 1;
+const PERMITS_SHIFT: u32 = 24;
+const WAITED_FOR: u64 = 1 << 63;
+/// The top bit of either field.
+const CROWDED: u64 = 1 << 62 | 1 << (PERMITS_SHIFT - 1);
+
+/// What a call holds in flight at one node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Share {
+    /// One place among the calls in flight.
+    pub place: bool,
+    /// As many permits as it weighs.
+    pub permits: bool,
+}
+
+/// No further call fits: there are [`CALLS_MAX`], or more permits than any sum
+/// that makes sense.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Crowded {
+    /// Calls in flight.
+    pub calls: u64,
+}
+
+/// Why permits are not to be had now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoRoom {
+    /// Permits in flight.
+    pub permits: u64,
+    /// There is room, but somebody waits for it.
+    pub behind: bool,
+}
+
+/// Calls in flight at one node, their permits, and who waits for some.
+#[derive(Debug)]
+pub struct Permits {
+    word: CachePadded<AtomicU64>,
+    line: Mutex<Line>,
+}
+
+impl Share {
+    /// Nothing.
+    pub const NOTHING: Share = Share {
+        place: false,
+        permits: false,
+    };
+    /// A place, and permits.
+    pub const WHOLE: Share = Share {
+        place: true,
+        permits: true,
+    };
+    /// A place only.
+    pub const PLACE: Share = Share {
+        place: true,
+        permits: false,
+    };
+    /// Permits only.
+    pub const PERMITS: Share = Share {
+        place: false,
+        permits: true,
+    };
+
+    /// What is missing of a whole share.
+    #[inline]
+    #[must_use]
+    pub fn rest(self) -> Share {
+        Share {
+            place: !self.place,
+            permits: !self.permits,
+        }
+    }
+
+    /// What it adds to the word.
+    #[inline]
+    fn of(self, weight: u32) -> u64 {
+        let permits = if self.permits { counted(weight) } else { 0 };
+        u64::from(self.place) | permits << PERMITS_SHIFT
+    }
+}
+
+impl NoRoom {
+    fn seen_in(word: u64, behind: bool) -> Self {
+        NoRoom {
+            permits: permits(word),
+            behind,
+        }
+    }
+}
+
+impl Permits {
+    /// Nobody in flight, nobody waiting.
+    pub fn new() -> Self {
+        Permits {
+            word: CachePadded::new(AtomicU64::new(0)),
+            line: Mutex::new(Line::default()),
+        }
+    }
+
+    // Coming and going.
+
+    /// One more call, or the rest of one; returns how many calls there are now.
+    /// Nothing limits it, and it does not stand in line.
+    ///
+    /// # Errors
+    ///
+    /// [`Crowded`]; nothing was taken then.
+    #[inline]
+    pub fn enter(&self, share: Share, weight: u32) -> Result<u64, Crowded> {
+        let taken = share.of(weight);
+        // Relaxed: who is not limited waits for nobody. The addition keeps what
+        // others have released in the word.
+        let now = self.word.fetch_add(taken, Ordering::Relaxed) + taken;
+        if now & CROWDED != 0 {
+            self.sub(taken);
+            return Err(Crowded { calls: calls(now) });
+        }
+        Ok(calls(now))
+    }
+
+    /// One place, if `asked` places are free under `limit`; returns how many
+    /// calls there are now. For a limit on places, for which nobody waits.
+    ///
+    /// # Errors
+    ///
+    /// How many calls are in flight, if there is no room.
+    #[inline]
+    pub fn try_enter(&self, asked: u32, limit: u64) -> Result<u64, u64> {
+        let limit = limit.min(CALLS_MAX);
+        let room = |word: u64| {
+            let fits = calls(word).saturating_add(u64::from(asked)) <= limit;
+            let next = word + Share::PLACE.of(0);
+            // Weight 0 asks for no free place, and takes one.
+            (fits && next & CROWDED == 0).then_some(next)
+        };
+        // Acquire: who takes the place of another sees what that one has done.
+        self.word
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, room)
+            .map(|before| calls(before) + 1)
+            .map_err(calls)
+    }
+
+    /// The permits of `share`, and its place, if the permits are free under
+    /// `limit` and nobody stands in line whom that would overtake. Weight 0
+    /// takes no permits and overtakes nobody.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRoom`], or none without overtaking; nothing was taken then.
+    #[inline]
+    pub fn try_take(&self, share: Share, weight: u32, limit: u64) -> Result<(), NoRoom> {
+        let found = match self.compare_and_take(share, weight, limit, weight == 0) {
+            Ok(()) => return Ok(()),
+            Err(found) => found,
+        };
+        match fits(found, weight, limit) {
+            false => Err(NoRoom::seen_in(found, false)),
+            true => self.pass_by(share, weight, limit),
+        }
+    }
+
+    /// A call has ended, or gives up what it holds.
+    #[inline]
+    pub fn leave(&self, share: Share, weight: u32) {
+        self.sub(share.of(weight));
+    }
+
+    /// Calls in flight.
+    #[inline]
+    pub fn calls(&self) -> u64 {
+        calls(self.word.load(Ordering::Relaxed))
+    }
+
+    /// Permits in flight.
+    #[inline]
+    pub fn permits(&self) -> u64 {
+        permits(self.word.load(Ordering::Relaxed))
+    }
+
+    // The line.
+
+    /// Steps into the line for the permits of `weight` under `limit`, unless
+    /// `waiting_max` others stand there. They may be granted at once.
+    ///
+    /// A weight above the limit must not come here: it would wait in vain.
+    ///
+    /// # Errors
+    ///
+    /// How many stand there, if they are too many.
+    #[cold]
+    pub fn line_up(&self, weight: u32, limit: u64, waiting_max: usize) -> Result<Turn, usize> {
+        let mut line = self.lock();
+        if line.len() >= waiting_max {
+            return Err(line.len());
+        }
+        let turn = line.join(weight, limit.min(LIMIT_MAX));
+        // Relaxed: the order of all changes of this one word is enough. Who
+        // subtracts after this sees the bit; what was subtracted before is seen
+        // when the line is served.
+        self.word.fetch_or(WAITED_FOR, Ordering::Relaxed);
+        self.serve(line);
+        Ok(turn)
+    }
+
+    /// Whether the permits of `turn` were granted. If not, `waker` is woken when
+    /// they are, in place of the one given before.
+    #[cold]
+    pub fn has_come(&self, turn: &Turn, waker: &Waker) -> bool {
+        let mut line = self.lock();
+        let (has_come, replaced) = line.watch(turn, waker);
+        drop(line);
+        // Dropping a waker may run anything.
+        drop(replaced);
+        has_come
+    }
+
+    /// Leaves the line. True if the permits had been granted by then: they are
+    /// the caller's, to use or to [`leave`](Permits::leave).
+    #[cold]
+    #[must_use = "what was granted must be used or given back"]
+    pub fn withdraw(&self, turn: Turn) -> bool {
+        let mut line = self.lock();
+        let Some(gone) = line.withdraw(&turn) else {
+            return true;
+        };
+        // It may have stood in the way of lighter ones.
+        self.serve(line);
+        drop(gone);
+        false
+    }
+
+    /// Leaves the line, and passes on what was granted by then.
+    #[cold]
+    pub fn step_out(&self, turn: Turn) {
+        let weight = turn.weight();
+        if self.withdraw(turn) {
+            self.leave(Share::PERMITS, weight);
+        }
+    }
+
+    /// How many stand in line.
+    pub fn waiting(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Somebody stands in line, and there is room: the newcomer passes those
+    /// only who could not use it.
+    #[cold]
+    fn pass_by(&self, share: Share, weight: u32, limit: u64) -> Result<(), NoRoom> {
+        let line = self.lock();
+        if line.bars(limit.min(LIMIT_MAX)) {
+            let found = self.word.load(Ordering::Relaxed);
+            return Err(NoRoom::seen_in(found, true));
+        }
+        self.compare_and_take(share, weight, limit, true)
+            .map_err(|found| NoRoom::seen_in(found, false))
+    }
+
+    /// Takes if there is room; unless `passes_by`, only while nobody waits.
+    #[inline]
+    fn compare_and_take(
+        &self,
+        share: Share,
+        weight: u32,
+        limit: u64,
+        passes_by: bool,
+    ) -> Result<(), u64> {
+        let taken = share.of(weight);
+        let room = |word: u64| {
+            let next = word.wrapping_add(taken);
+            let is_free = passes_by || word & WAITED_FOR == 0;
+            (is_free && fits(word, weight, limit) && next & CROWDED == 0).then_some(next)
+        };
+        // Acquire: who takes the permits of another sees what that one has done.
+        self.word
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, room)
+            .map(drop)
+    }
+
+    #[inline]
+    fn sub(&self, taken: u64) {
+        // Release: see `compare_and_take`.
+        let before = self.word.fetch_sub(taken, Ordering::Release);
+        if before & WAITED_FOR != 0 {
+            self.hand_on();
+        }
+    }
+
+    #[cold]
+    fn hand_on(&self) {
+        self.serve(self.lock());
+    }
+
+    /// Grants what there is room for, in order, and wakes those.
+    fn serve(&self, mut line: MutexGuard<'_, Line>) {
+        let woken = line.serve(|weight, limit| {
+            self.compare_and_take(Share::PERMITS, weight, limit, true)
+                .is_ok()
+        });
+        if line.len() == 0 {
+            // Relaxed, as the bit only leads to the lock, and changes under it.
+            self.word.fetch_and(!WAITED_FOR, Ordering::Relaxed);
+        }
+        drop(line);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Nothing is half done where a waker's clone panics.
+    fn lock(&self) -> MutexGuard<'_, Line> {
+        unpoisoned(self.line.lock())
+    }
+}
+
+impl Default for Permits {
+    fn default() -> Self {
+        Permits::new()
+    }
+}
+
+#[inline]
+fn counted(weight: u32) -> u64 {
+    u64::from(weight).min(WEIGHT_MAX)
+}
+
+#[inline]
+fn calls(word: u64) -> u64 {
+    word & CALLS
+}
+
+#[inline]
+fn permits(word: u64) -> u64 {
+    (word & !WAITED_FOR) >> PERMITS_SHIFT
+}
+
+#[inline]
+fn fits(word: u64, weight: u32, limit: u64) -> bool {
+    permits(word) + counted(weight) <= limit.min(LIMIT_MAX)
+}

@@ -1,0 +1,142 @@
+//! Permits and the line for them: two callers and one permit.
+
+use std::task::{Wake, Waker};
+
+use flowgate_core::permits::{Permits, Share, Turn};
+use loom::cell::UnsafeCell;
+use loom::sync::{Arc, Notify};
+use loom::thread;
+
+use super::model;
+
+/// Rung by a waker: loom reports a deadlock if nobody rings.
+struct Bell(Notify);
+
+impl Wake for Bell {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.notify();
+    }
+}
+
+fn wait_for(permits: &Permits, turn: &Turn) {
+    let bell = std::sync::Arc::new(Bell(Notify::new()));
+    let waker = Waker::from(std::sync::Arc::clone(&bell));
+    while !permits.has_come(turn, &waker) {
+        bell.0.wait();
+    }
+}
+
+/// One permit, and a thing that only its holder may touch.
+struct Guarded {
+    permits: Permits,
+    thing: UnsafeCell<u32>,
+}
+
+impl Guarded {
+    fn new() -> Arc<Self> {
+        Arc::new(Guarded {
+            permits: Permits::new(),
+            thing: UnsafeCell::new(0),
+        })
+    }
+
+    /// The permit is held; loom sees whether somebody else has it too, or has
+    /// had it and not shown what it did.
+    fn hold_and_leave(&self, share: Share) {
+        self.thing.with_mut(|_| ());
+        self.permits.leave(share, 1);
+    }
+
+    fn wait_and_hold(&self) {
+        let turn = self.permits.line_up(1, 1, 9).expect("the line is short");
+        wait_for(&self.permits, &turn);
+        self.hold_and_leave(Share::PERMITS);
+    }
+
+    fn is_empty(&self) -> bool {
+        let Guarded { permits, .. } = self;
+        (permits.calls(), permits.permits(), permits.waiting()) == (0, 0, 0)
+    }
+}
+
+/// Fails if the line is served before the bit is set, and if `leave` does not
+/// release.
+#[test]
+fn who_leaves_while_another_steps_into_the_line_wakes_it() {
+    model(3, || {
+        let guarded = Guarded::new();
+        guarded.permits.try_take(Share::WHOLE, 1, 1).expect("free");
+        let other = Arc::clone(&guarded);
+        let leaver = thread::spawn(move || other.hold_and_leave(Share::WHOLE));
+        guarded.wait_and_hold();
+        leaver.join().unwrap();
+        assert!(guarded.is_empty());
+    });
+}
+
+#[test]
+fn two_callers_that_wait_have_one_permit_one_after_the_other() {
+    model(3, || {
+        let guarded = Guarded::new();
+        let other = Arc::clone(&guarded);
+        let caller = thread::spawn(move || other.wait_and_hold());
+        guarded.wait_and_hold();
+        caller.join().unwrap();
+        assert!(guarded.is_empty());
+    });
+}
+
+/// Fails if `step_out` does not give back what was granted.
+#[test]
+fn a_permit_granted_to_a_caller_that_gives_up_goes_to_the_next() {
+    model(3, || {
+        let guarded = Guarded::new();
+        let permits = &guarded.permits;
+        permits.try_take(Share::WHOLE, 1, 1).expect("free");
+        let dropped = permits.line_up(1, 1, 9).expect("the line is short");
+        let next = permits.line_up(1, 1, 9).expect("the line is short");
+        let other = Arc::clone(&guarded);
+        let leaver = thread::spawn(move || other.hold_and_leave(Share::WHOLE));
+        let other = Arc::clone(&guarded);
+        let giver = thread::spawn(move || other.permits.step_out(dropped));
+        wait_for(permits, &next);
+        guarded.hold_and_leave(Share::PERMITS);
+        leaver.join().unwrap();
+        giver.join().unwrap();
+        assert!(guarded.is_empty());
+    });
+}
+
+/// Fails if a newcomer does not look whether somebody waits.
+#[test]
+fn a_newcomer_does_not_slip_in_between_leaving_and_handing_on() {
+    model(3, || {
+        let guarded = Guarded::new();
+        guarded.permits.try_take(Share::WHOLE, 1, 1).expect("free");
+        let turn = guarded.permits.line_up(1, 1, 9).expect("the line is short");
+        let other = Arc::clone(&guarded);
+        let leaver = thread::spawn(move || other.hold_and_leave(Share::WHOLE));
+        let newcomer = guarded.permits.try_take(Share::WHOLE, 1, 1);
+        assert!(newcomer.is_err(), "it was first in line");
+        wait_for(&guarded.permits, &turn);
+        guarded.hold_and_leave(Share::PERMITS);
+        leaver.join().unwrap();
+        assert!(guarded.is_empty());
+    });
+}
+
+#[test]
+fn a_newcomer_and_a_waiter_never_have_one_permit_both() {
+    model(3, || {
+        let guarded = Guarded::new();
+        let other = Arc::clone(&guarded);
+        let newcomer = thread::spawn(move || {
+            if other.permits.try_take(Share::WHOLE, 1, 1).is_ok() {
+                other.hold_and_leave(Share::WHOLE);
+            }
+        });
+        guarded.wait_and_hold();
+        newcomer.join().unwrap();
+        assert!(guarded.is_empty());
+    });
+}

@@ -1,0 +1,128 @@
+//! What else a value may use up: a line of its own, or places in flight.
+
+use flowgate_core::Timestamp;
+use flowgate_core::sync::{AtomicU64, Ordering};
+
+use super::limit::Limit;
+use super::table::{Cell, Standing};
+use crate::flow::pacing::{HOLE_TAKEN, Pacer, Place};
+
+/// The line of one value: calls go at an even pace.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    pub(super) pacer: Pacer,
+}
+
+impl Cell for Line {
+    type Limit = Limit;
+
+    fn reset(&self) {
+        self.pacer.reset();
+    }
+
+    /// Limited as long as a call would have to wait: then forgetting the value
+    /// would let one call through too early.
+    fn standing(&self, limit: &Limit, now: Timestamp) -> Standing {
+        match self.pacer.is_free(now, limit.cost_ns(1)) {
+            true => Standing::Idle,
+            false => Standing::Limited,
+        }
+    }
+}
+
+/// Marks a word that holds the cost of a hole. Times end long before this bit.
+const COST: u64 = 1 << 63;
+const NEVER: u64 = u64::MAX;
+
+/// A place in two words. Its cost is found again from the call's weight, except
+/// for a place that was a hole, which has no "before".
+pub(super) fn place_to_words(place: Place) -> [u64; 2] {
+    let second = match place.before_ns {
+        HOLE_TAKEN => COST | (place.cost_ns & !COST).min(!COST - 1),
+        before_ns => before_ns,
+    };
+    [place.release_ns, second]
+}
+
+pub(super) fn place_from_words([release_ns, second]: [u64; 2], cost_ns: u64) -> Place {
+    let (before_ns, cost_ns) = match second {
+        NEVER => (NEVER, cost_ns),
+        hole if hole & COST != 0 => (HOLE_TAKEN, hole & !COST),
+        before_ns => (before_ns, cost_ns),
+    };
+    Place {
+        release_ns,
+        before_ns,
+        cost_ns,
+    }
+}
+
+/// The calls in flight of one value.
+#[derive(Debug)]
+pub(super) struct Places {
+    taken: AtomicU64,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Places {
+            taken: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Places {
+    /// Takes a place; never one more than there are.
+    #[inline]
+    pub(super) fn enter(&self, limit: &Limit) -> bool {
+        // The count stands for itself: relaxed would do.
+        let entered = self
+            .taken
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |taken| {
+                (taken < limit.places()).then_some(taken + 1)
+            });
+        entered.is_ok()
+    }
+
+    /// Gives a place back.
+    #[inline]
+    pub(super) fn leave(&self) {
+        self.taken.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn in_flight(&self) -> u64 {
+        self.taken.load(Ordering::Acquire)
+    }
+}
+
+impl Cell for Places {
+    type Limit = Limit;
+
+    fn reset(&self) {
+        // Only an empty cell is given to another value: nothing to do.
+    }
+
+    fn standing(&self, _: &Limit, _: Timestamp) -> Standing {
+        match self.in_flight() {
+            0 => Standing::Idle,
+            _ => Standing::Limited,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_comes_back_from_its_words_as_it_was() {
+        for (before_ns, cost_ns) in [(NEVER, 5), (7, 5), (HOLE_TAKEN, 9)] {
+            let place = Place {
+                release_ns: 1_700_000_000_000_000_000,
+                before_ns,
+                cost_ns,
+            };
+            assert_eq!(place_from_words(place_to_words(place), cost_ns), place);
+        }
+    }
+}

@@ -1,0 +1,411 @@
+//! What one hot-parameter rule remembers of one resource, and its decision.
+
+use std::time::Duration;
+
+use flowgate_core::{Arg, Measure, Timestamp};
+use smallvec::SmallVec;
+
+use super::bucket::{Bucket, Short, Taken};
+use super::cells::{Line, Places, place_from_words, place_to_words};
+use super::limit::Limit;
+use super::table::{Address, Cell, Figures, Key, Pinned, Special, Table};
+use super::{ParamFlowRule, ParamValue};
+use crate::Grade;
+use crate::flow::pacing::TooLong;
+
+/// The live state of one hot-parameter rule for one resource: the values seen,
+/// and what each has used up.
+///
+/// Deciding takes no lock and allocates nothing for values that are known and
+/// for lists of up to four elements. A value seen for the first time takes a
+/// lock that only newcomers share.
+#[derive(Debug)]
+pub struct ParamState {
+    values: Values,
+    wait_ns_max: u64,
+}
+
+/// One table, of whatever the rule counts.
+#[derive(Debug)]
+enum Values {
+    Tokens(Table<Bucket>),
+    Lines(Table<Line>),
+    Places(Table<Places>),
+}
+
+/// What a call took of one value: three words for a ticket.
+pub type Share = [u64; 3];
+
+/// What a call took of all its values.
+pub type Shares = SmallVec<[Share; 4]>;
+
+/// A call that was refused for one of its values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Refusal {
+    /// What the limit counts.
+    pub measure: Measure,
+    /// The limit of the value: calls per second, calls in flight, or the longest
+    /// wait in milliseconds.
+    pub limit: f64,
+    /// What was seen, in the unit of the limit.
+    pub observed: f64,
+    /// After what time the call would pass if nobody else came. `None`: never,
+    /// or not foreseeable.
+    pub retry_after: Option<Duration>,
+}
+
+/// One of the values that a rule remembers, and what it has called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HotValue {
+    /// The value.
+    pub value: ParamValue,
+    /// Calls that passed since it was first seen.
+    pub passed: u64,
+    /// Calls refused since then, up to four billion.
+    pub refused: u64,
+}
+
+impl HotValue {
+    fn calls(&self) -> u64 {
+        self.passed + self.refused
+    }
+}
+
+impl ParamState {
+    /// The state of a rule that has not seen a call.
+    #[must_use]
+    pub fn new(rule: &ParamFlowRule) -> Self {
+        let values = match rule.grade {
+            Grade::Concurrency => Values::Places(table(rule)),
+            Grade::Qps if rule.queues() => Values::Lines(table(rule)),
+            Grade::Qps => Values::Tokens(table(rule)),
+        };
+        ParamState {
+            values,
+            wait_ns_max: u64::from(rule.max_queueing_time_ms) * 1_000_000,
+        }
+    }
+
+    /// Takes what a call of `weight` needs of each of its values, in one go: all
+    /// of them or none. Adds what it took to `shares`, and says how long the
+    /// call has to wait.
+    ///
+    /// A list is charged element by element, as often as an element occurs; nulls
+    /// are no values. Weight 0 takes a place in flight but no tokens and no time.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal`] if a value has too little left; nothing is taken then.
+    #[inline]
+    pub fn take(
+        &self,
+        arg: Arg<'_>,
+        now: Timestamp,
+        weight: u32,
+        shares: &mut Shares,
+    ) -> Result<Duration, Refusal> {
+        let wait_ns = match arg {
+            Arg::List(elements) => {
+                let from = shares.len();
+                self.take_all(elements, now, weight, shares)
+                    .inspect_err(|_| self.give_back_from(from, now, weight, shares))?
+            }
+            value => self.take_one(value, now, weight, shares)?,
+        };
+        Ok(Duration::from_nanos(wait_ns))
+    }
+
+    /// Gives back what a call of `weight` took of one value.
+    pub fn give_back(&self, share: Share, now: Timestamp, weight: u32) {
+        let [address, first, second] = share;
+        let address = Address::from_word(address);
+        match &self.values {
+            Values::Tokens(table) => {
+                let Some(value) = table.at(address) else {
+                    return;
+                };
+                let taken = Taken {
+                    before: first,
+                    after: second,
+                };
+                let limit = table.limit(value.limit());
+                value.cell().give_back(limit, taken, weight.into());
+                value.taken_back();
+            }
+            Values::Lines(table) => {
+                let Some(value) = table.at(address) else {
+                    return;
+                };
+                let cost_ns = table.limit(value.limit()).cost_ns(weight);
+                let place = place_from_words([first, second], cost_ns);
+                value.cell().pacer.give_back(place, now);
+                value.taken_back();
+            }
+            Values::Places(table) => {
+                let Some(value) = table.at(address) else {
+                    return;
+                };
+                value.cell().leave();
+                value.taken_back();
+            }
+        }
+    }
+
+    /// A call that was admitted has ended: its place in flight is free again.
+    #[inline]
+    pub fn leave(&self, share: Share) {
+        if let Values::Places(table) = &self.values
+            && let Some(value) = table.at(Address::from_word(share[0]))
+        {
+            value.cell().leave();
+        }
+    }
+
+    /// The `k` values with the most calls since they were first seen, hottest
+    /// first. Exact over the values remembered; looks at all of them, so it is
+    /// for people, not for calls.
+    #[must_use]
+    pub fn top(&self, k: usize) -> Vec<HotValue> {
+        let mut top: Vec<HotValue> = Vec::new();
+        self.each(|key, text, (passed, refused)| {
+            if passed + refused == 0 {
+                return;
+            }
+            top.push(HotValue {
+                value: ParamValue::of_key(key, text),
+                passed,
+                refused,
+            });
+            // Kept short now and then, or a million values would be copied.
+            if top.len() >= k.saturating_mul(2).max(1_024) {
+                keep_hottest(&mut top, k);
+            }
+        });
+        keep_hottest(&mut top, k);
+        top
+    }
+
+    /// How many values are remembered, those with limits of their own included.
+    #[must_use]
+    pub fn values(&self) -> u64 {
+        self.figures().values
+    }
+
+    /// How many values were forgotten to make room for others.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.figures().evicted
+    }
+
+    /// How many calls of new values found no room and shared the overflow.
+    #[must_use]
+    pub fn overflowed(&self) -> u64 {
+        self.figures().overflowed
+    }
+
+    /// Memory in use, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.figures().bytes
+    }
+
+    fn take_all(
+        &self,
+        elements: &[Arg<'_>],
+        now: Timestamp,
+        weight: u32,
+        shares: &mut Shares,
+    ) -> Result<u64, Refusal> {
+        let mut longest_ns = 0;
+        for element in elements {
+            let wait_ns = match element {
+                Arg::List(inner) => self.take_all(inner, now, weight, shares)?,
+                value => self.take_one(*value, now, weight, shares)?,
+            };
+            longest_ns = longest_ns.max(wait_ns);
+        }
+        Ok(longest_ns)
+    }
+
+    #[cold]
+    fn give_back_from(&self, from: usize, now: Timestamp, weight: u32, shares: &mut Shares) {
+        for share in shares.drain(from..).rev() {
+            self.give_back(share, now, weight);
+        }
+    }
+
+    #[inline]
+    fn take_one(
+        &self,
+        value: Arg<'_>,
+        now: Timestamp,
+        weight: u32,
+        shares: &mut Shares,
+    ) -> Result<u64, Refusal> {
+        let Some((key, text)) = Key::of(value) else {
+            return Ok(0);
+        };
+        match &self.values {
+            Values::Tokens(table) => {
+                if weight == 0 {
+                    return Ok(0);
+                }
+                let never = |limit: &Limit| u64::from(weight) > limit.capacity();
+                let Some(value) = seen(table, key, text, now, never) else {
+                    let left = table.limit(0).capacity();
+                    let after_ns = None;
+                    return Err(out_of_tokens(table.limit(0), Short { left, after_ns }));
+                };
+                let limit = table.limit(value.limit());
+                match value.cell().take(limit, now, weight.into()) {
+                    Ok(Taken { before, after }) => {
+                        shares.push([value.address().word(), before, after]);
+                        value.passed();
+                        Ok(0)
+                    }
+                    Err(short) => {
+                        value.refused();
+                        Err(out_of_tokens(limit, short))
+                    }
+                }
+            }
+            Values::Lines(table) => {
+                if weight == 0 {
+                    return Ok(0);
+                }
+                let Some(value) = seen(table, key, text, now, Limit::is_zero) else {
+                    return Err(self.line_closed());
+                };
+                let limit = table.limit(value.limit());
+                if limit.is_zero() {
+                    value.refused();
+                    return Err(self.line_closed());
+                }
+                let cost_ns = limit.cost_ns(weight);
+                match value.cell().pacer.request(now, cost_ns, self.wait_ns_max) {
+                    Ok(place) => {
+                        let [first, second] = place_to_words(place);
+                        shares.push([value.address().word(), first, second]);
+                        value.passed();
+                        Ok(place.release_ns.saturating_sub(now.as_nanos()))
+                    }
+                    Err(too_long) => {
+                        value.refused();
+                        Err(self.line_too_long(limit, cost_ns, too_long))
+                    }
+                }
+            }
+            Values::Places(table) => {
+                let never = |limit: &Limit| limit.places() == 0;
+                let Some(value) = seen(table, key, text, now, never) else {
+                    return Err(no_place(table.limit(0), 0));
+                };
+                let limit = table.limit(value.limit());
+                if value.cell().enter(limit) {
+                    shares.push([value.address().word(), 0, 0]);
+                    value.passed();
+                    Ok(0)
+                } else {
+                    let observed = value.cell().in_flight();
+                    value.refused();
+                    Err(no_place(limit, observed))
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn line_too_long(&self, limit: &Limit, cost_ns: u64, TooLong { wait_ns }: TooLong) -> Refusal {
+        let longest_ns = self.wait_ns_max;
+        // A call that takes up more of the line than the whole span and the
+        // longest wait never has room in a line that is in use.
+        let ever = cost_ns <= longest_ns.saturating_add(limit.duration_ms() * 1_000_000);
+        Refusal {
+            measure: Measure::WaitMs,
+            limit: longest_ns as f64 / 1e6,
+            observed: wait_ns as f64 / 1e6,
+            retry_after: ever.then(|| Duration::from_nanos(wait_ns.saturating_sub(longest_ns))),
+        }
+    }
+
+    #[cold]
+    fn line_closed(&self) -> Refusal {
+        Refusal {
+            measure: Measure::WaitMs,
+            limit: self.wait_ns_max as f64 / 1e6,
+            observed: f64::MAX,
+            retry_after: None,
+        }
+    }
+
+    fn each(&self, visit: impl FnMut(Key, Option<&str>, (u64, u64))) {
+        match &self.values {
+            Values::Tokens(table) => table.each(visit),
+            Values::Lines(table) => table.each(visit),
+            Values::Places(table) => table.each(visit),
+        }
+    }
+
+    fn figures(&self) -> Figures {
+        match &self.values {
+            Values::Tokens(table) => table.figures(),
+            Values::Lines(table) => table.figures(),
+            Values::Places(table) => table.figures(),
+        }
+    }
+}
+
+fn table<C: Cell<Limit = Limit>>(rule: &ParamFlowRule) -> Table<C> {
+    let limit = |count| Limit::new(count, rule.duration_in_sec, rule.burst_count);
+    // Of values given twice the last counts, as in Sentinel.
+    let special = rule.items.iter().rev().map(|item| Special {
+        key: item.value.key(),
+        text: item.value.long_text().map(Into::into),
+        limit: limit(item.count),
+    });
+    let values_max = rule.max_values_or_default() as usize;
+    Table::new(values_max, limit(rule.count), special.collect())
+}
+
+/// The value in its table, where it is put if it is new. `None`: a new value of
+/// which a call could `never` have what it needs. It is not remembered.
+#[inline]
+fn seen<'t, C: Cell<Limit = Limit>>(
+    table: &'t Table<C>,
+    key: Key,
+    text: Option<&str>,
+    now: Timestamp,
+    never: impl FnOnce(&Limit) -> bool,
+) -> Option<Pinned<'t, C>> {
+    if let Some(value) = table.find(key) {
+        return Some(value);
+    }
+    (!never(table.limit(0))).then(|| table.insert(key, text, now))
+}
+
+#[cold]
+fn out_of_tokens(limit: &Limit, short: Short) -> Refusal {
+    let used = limit.capacity() - short.left;
+    Refusal {
+        measure: Measure::Rate,
+        limit: limit.per_second(),
+        observed: limit.as_per_second(used),
+        retry_after: short.after_ns.map(Duration::from_nanos),
+    }
+}
+
+#[cold]
+fn no_place(limit: &Limit, in_flight: u64) -> Refusal {
+    Refusal {
+        measure: Measure::Concurrency,
+        limit: limit.places() as f64,
+        observed: in_flight as f64,
+        retry_after: None,
+    }
+}
+
+/// The `k` with the most calls, in that order.
+fn keep_hottest(values: &mut Vec<HotValue>, k: usize) {
+    values.sort_by_key(|value| std::cmp::Reverse(value.calls()));
+    values.truncate(k);
+}

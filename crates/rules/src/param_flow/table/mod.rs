@@ -1,0 +1,292 @@
+//! The values that one rule remembers of one resource: a bounded table that is
+//! read without a lock.
+//!
+//! **Shape.** Slots of one cache line ([`slot`]), in segments that double, so
+//! memory follows the values seen. They are chained into buckets by linear
+//! hashing: as many buckets as slots, and each new slot splits one bucket. The
+//! table is cut into up to [`SHARDS_MAX`] shards ([`shard`]), each with a lock
+//! of its own for whoever adds a value.
+//!
+//! **A known value** is found by following its chain, without a lock and without
+//! an allocation: a hint compares the key, a pin makes it certain. While it is
+//! pinned, its [`Cell`] is worked on with the cell's own atomics. Chains may
+//! change under a reader's feet; one that finds nothing goes the slow way.
+//!
+//! **A new value** takes its shard's lock and looks again: the slow way is always
+//! right. It gets a new slot while there are fewer values than allowed, else the
+//! slot of a value that is forgotten.
+//!
+//! **Whom to forget.** A hand goes round the slots, as in the clock algorithm, and
+//! halves the heat of those it passes. The first value whose cell is as good as
+//! new goes, for nothing is lost with it; else the least hot of [`SAMPLE`] values
+//! that are not limited now. A value that is limited, or has calls in flight,
+//! never goes: the slot is closed first and looked at again then, so no call can
+//! come in between. If [`SWEEP_MAX`] slots hold limited values only, newcomers
+//! share one cell, the overflow.
+//!
+//! **What it guarantees.** A value is in one slot at most, and what was taken from
+//! its cell stays taken until the value is forgotten. A value that is forgotten
+//! while not limited begins anew when it comes back. A ticket for a forgotten
+//! value opens nothing.
+//!
+//! Why not a general concurrent map? The hard part is not the map but forgetting:
+//! a cell must not vanish between the look at it and the taking, nor must the
+//! look for a victim cost a walk. That needs pins, heat and a hand in the entry
+//! itself; with them in a slot, a chain of `u32` is all that is left of the map,
+//! and exits find their value by number, without the key.
+
+mod shard;
+mod slot;
+
+use std::hash::BuildHasher;
+use std::hash::RandomState;
+
+use flowgate_core::Timestamp;
+use flowgate_core::sync::{AtomicU64, Ordering};
+
+use shard::Shard;
+use slot::Slot;
+pub(crate) use slot::{Address, Pinned};
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+/// Values per shard that make one more shard worth it.
+const PER_SHARD: usize = 512;
+const SHARDS_MAX: usize = 16;
+/// Values among which the least used is looked for.
+const SAMPLE: usize = 16;
+/// Slots that a newcomer looks at before it shares the overflow.
+const SWEEP_MAX: usize = 64;
+
+/// What a value is known by: 128 bits and what they mean. Equal keys are equal
+/// values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Key {
+    pub(crate) kind: u8,
+    pub(crate) bits: u128,
+}
+
+/// What one value has used up, in atomics.
+pub(crate) trait Cell: Default {
+    /// What bounds it.
+    type Limit;
+
+    /// Makes it as good as new. Nobody else looks at it meanwhile.
+    fn reset(&self);
+
+    /// How it stands at `now`.
+    fn standing(&self, limit: &Self::Limit, now: Timestamp) -> Standing;
+}
+
+/// How a value stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// As good as new: nothing is lost if it is forgotten.
+    Idle,
+    /// Some of its limit is used.
+    InUse,
+    /// A call would not pass at once, or calls are in flight.
+    Limited,
+}
+
+/// A value with a limit of its own.
+#[derive(Debug)]
+pub(crate) struct Special<L> {
+    pub(crate) key: Key,
+    /// Its text, where the key is only its digest.
+    pub(crate) text: Option<Box<str>>,
+    pub(crate) limit: L,
+}
+
+/// A bounded table of values.
+#[derive(Debug)]
+pub(crate) struct Table<C: Cell> {
+    limit: C::Limit,
+    /// Limits of the values that have one of their own.
+    special: Box<[C::Limit]>,
+    shards: Box<[Shard<C>]>,
+    overflow: Slot<C>,
+    mixer: Mixer,
+    values_max: u64,
+    /// Values remembered, those with limits of their own not among them.
+    values: AtomicU64,
+    evicted: AtomicU64,
+    overflowed: AtomicU64,
+}
+
+/// What a table has remembered, forgotten and turned away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Figures {
+    pub(crate) values: u64,
+    pub(crate) evicted: u64,
+    pub(crate) overflowed: u64,
+    pub(crate) bytes: usize,
+}
+
+impl<C: Cell> Table<C> {
+    /// A table of at most `values_max` values under `limit`, and of `special`
+    /// values with limits of their own, which are never forgotten. Of values
+    /// given twice the first counts.
+    pub(crate) fn new(values_max: usize, limit: C::Limit, special: Vec<Special<C::Limit>>) -> Self {
+        let shards = (values_max / PER_SHARD).clamp(1, SHARDS_MAX);
+        let shards = 1 << shards.ilog2();
+        let mixer = Mixer::random();
+        let shards: Box<[Shard<C>]> = (0..shards).map(|_| Shard::new()).collect();
+        let mut limits = Vec::with_capacity(special.len());
+        for Special { key, text, limit } in special {
+            limits.push(limit);
+            let hash = mixer.hash(key);
+            let number = u16::try_from(limits.len()).unwrap_or(0);
+            let (_, shard) = shard_of(&shards, hash);
+            shard.insert_special(key, hash, text.as_deref(), number, &mixer);
+        }
+        let overflow = Slot::new();
+        overflow.reopen();
+        Table {
+            limit,
+            special: limits.into(),
+            shards,
+            overflow,
+            mixer,
+            values_max: values_max as u64,
+            values: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+            overflowed: AtomicU64::new(0),
+        }
+    }
+
+    /// Limit number `at`, as a slot has it: 0 is everybody's.
+    #[inline]
+    pub(crate) fn limit(&self, at: u16) -> &C::Limit {
+        let special = usize::from(at).checked_sub(1);
+        special
+            .and_then(|at| self.special.get(at))
+            .unwrap_or(&self.limit)
+    }
+
+    /// The value, if it is remembered. May miss one that is just being moved.
+    #[inline]
+    pub(crate) fn find(&self, key: Key) -> Option<Pinned<'_, C>> {
+        let hash = self.mixer.hash(key);
+        let (number, shard) = shard_of(&self.shards, hash);
+        let (slot, local) = shard.find(key, hash)?;
+        slot.warm();
+        Some(Pinned::adopt(slot, self.id(local, number)))
+    }
+
+    /// The value, which is remembered from now on; the overflow if there is no
+    /// place for it. `text` is the value's text where the key is only its digest.
+    #[cold]
+    pub(crate) fn insert(&self, key: Key, text: Option<&str>, now: Timestamp) -> Pinned<'_, C> {
+        let hash = self.mixer.hash(key);
+        let (number, shard) = shard_of(&self.shards, hash);
+        match shard.insert(self, key, hash, text, now) {
+            Some((slot, local)) => {
+                slot.warm();
+                Pinned::adopt(slot, self.id(local, number))
+            }
+            None => {
+                // Relaxed: a figure to read.
+                self.overflowed.fetch_add(1, Ordering::Relaxed);
+                self.overflow.pin();
+                Pinned::adopt(&self.overflow, NONE)
+            }
+        }
+    }
+
+    /// The value at `address`, if it is still there.
+    #[inline]
+    pub(crate) fn at(&self, address: Address) -> Option<Pinned<'_, C>> {
+        let slot = if address.id == NONE {
+            &self.overflow
+        } else {
+            let number = address.id as usize & (self.shards.len() - 1);
+            let local = address.id >> self.shards.len().trailing_zeros();
+            self.shards.get(number)?.slot(local)?
+        };
+        if !slot.pin() {
+            return None;
+        }
+        let pinned = Pinned::adopt(slot, address.id);
+        (pinned.address() == address).then_some(pinned)
+    }
+
+    /// Calls `visit` with each value remembered: its key, the text of keys that
+    /// are digests, and how many calls passed and were refused. Newcomers wait
+    /// now and then.
+    pub(crate) fn each(&self, mut visit: impl FnMut(Key, Option<&str>, (u64, u64))) {
+        self.shards.iter().for_each(|shard| shard.each(&mut visit));
+    }
+
+    /// What it has remembered, forgotten and turned away.
+    pub(crate) fn figures(&self) -> Figures {
+        let shards = self.shards.iter();
+        Figures {
+            values: shards.clone().map(|shard| u64::from(shard.len())).sum(),
+            evicted: self.evicted.load(Ordering::Relaxed),
+            overflowed: self.overflowed.load(Ordering::Relaxed),
+            bytes: size_of::<Self>() + shards.map(Shard::bytes).sum::<usize>(),
+        }
+    }
+
+    /// A place for one value more, if there is one.
+    fn grow(&self) -> bool {
+        // Relaxed: the number stands for itself.
+        let grown = self
+            .values
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |values| {
+                (values < self.values_max).then_some(values + 1)
+            });
+        grown.is_ok()
+    }
+
+    #[inline]
+    fn id(&self, local: u32, shard: usize) -> u32 {
+        (local << self.shards.len().trailing_zeros()) | shard as u32
+    }
+}
+
+/// The shard of `hash`, and its number. By the upper bits: the lower ones
+/// choose the chain.
+#[inline]
+fn shard_of<C>(shards: &[Shard<C>], hash: u64) -> (usize, &Shard<C>) {
+    let number = (hash >> 48) as usize & (shards.len() - 1);
+    (number, &shards[number])
+}
+
+/// Spreads keys over chains. Keyed at random, for values come from outside: who
+/// does not know the keys cannot choose values that share a chain.
+#[derive(Debug)]
+pub(crate) struct Mixer {
+    keys: [u64; 3],
+}
+
+impl Mixer {
+    fn random() -> Self {
+        let random = RandomState::new();
+        // A model has to be the same each time.
+        let key = |n: u64| match cfg!(loom) {
+            true => n * 0x2545_f491_4f6c_dd1d,
+            false => random.hash_one(n),
+        };
+        Mixer {
+            keys: [1, 2, 3].map(key),
+        }
+    }
+
+    #[inline]
+    fn hash(&self, key: Key) -> u64 {
+        let [a, b, c] = self.keys;
+        let low = key.bits as u64 ^ a;
+        let high = (key.bits >> 64) as u64 ^ b ^ u64::from(key.kind);
+        // An odd number with bits all over: 2^64 / golden ratio.
+        fold(fold(low, high) ^ c, 0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+/// Both halves of the product, over each other.
+#[inline]
+fn fold(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}

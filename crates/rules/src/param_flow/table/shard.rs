@@ -1,0 +1,329 @@
+//! One shard of a table: slots, their chains, and the lock of whoever adds a
+//! value.
+//!
+//! Linear hashing: with `n` slots there are `n` chains, chain `i` beginning at
+//! slot `i`'s `first`. A hash belongs to chain `hash mod 2^k`, `2^k` being the
+//! least power of two not below `n`, or, where there is no such chain yet, to
+//! `hash mod 2^(k-1)`. One slot more splits one chain in two. So the index
+//! grows with the slots, a step at a time, and takes no room of its own.
+
+use std::collections::HashMap;
+use std::ops::DerefMut;
+use std::sync::{OnceLock, PoisonError};
+
+use flowgate_core::Timestamp;
+use flowgate_core::sync::{AtomicU32, Mutex, Ordering};
+
+use super::slot::Slot;
+use super::{Cell, Key, Mixer, NONE, SAMPLE, SWEEP_MAX, Standing, Table};
+
+/// Slots of the first segment; each one has twice as many as the one before.
+#[cfg(not(loom))]
+const FIRST: usize = 64;
+#[cfg(loom)]
+const FIRST: usize = 1;
+/// Enough for more slots than numbers go.
+const SEGMENTS: usize = 26;
+/// A longer chain is walked under the lock. Chains have one or two slots.
+const STEPS_MAX: usize = 64;
+/// How many slots are looked at under one lock when all are read.
+const READ_AT_ONCE: u32 = 256;
+
+#[derive(Debug)]
+pub(super) struct Shard<C> {
+    segments: [OnceLock<Box<[Slot<C>]>>; SEGMENTS],
+    /// Slots in use, and chains.
+    len: AtomicU32,
+    writer: Mutex<Writer>,
+}
+
+#[derive(Debug, Default)]
+struct Writer {
+    /// The slot that the sweep looks at next.
+    hand: u32,
+    /// Slots whose values are never forgotten; they come first.
+    special: u32,
+    /// Texts of the values whose keys are digests, by slot.
+    texts: HashMap<u32, Box<str>>,
+}
+
+impl<C: Cell> Shard<C> {
+    pub(super) fn new() -> Self {
+        Shard {
+            segments: Default::default(),
+            len: AtomicU32::new(0),
+            writer: Mutex::new(Writer::default()),
+        }
+    }
+
+    pub(super) fn len(&self) -> u32 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let slots: usize = self
+            .segments
+            .iter()
+            .filter_map(OnceLock::get)
+            .map(|s| s.len())
+            .sum();
+        let texts: usize = self.lock().texts.values().map(|text| text.len() + 32).sum();
+        size_of::<Self>() + slots * size_of::<Slot<C>>() + texts
+    }
+
+    #[inline]
+    pub(super) fn slot(&self, local: u32) -> Option<&Slot<C>> {
+        let (segment, offset) = segment_of(local as usize);
+        self.segments.get(segment)?.get()?.get(offset)
+    }
+
+    /// The slot of `key`, pinned, without a lock. May miss it while chains
+    /// change.
+    #[inline]
+    pub(super) fn find(&self, key: Key, hash: u64) -> Option<(&Slot<C>, u32)> {
+        let chain = self.slot(chain_of(hash, self.len())?)?;
+        let mut local = chain.first.load(Ordering::Acquire);
+        for _ in 0..STEPS_MAX {
+            let slot = self.slot(local)?;
+            if slot.key() == key && slot.pin() {
+                if slot.key() == key {
+                    return Some((slot, local));
+                }
+                slot.unpin();
+            }
+            local = slot.next.load(Ordering::Acquire);
+        }
+        None
+    }
+
+    /// The slot of `key`, pinned; a new one if there is none. `None` if there is
+    /// no place.
+    pub(super) fn insert(
+        &self,
+        table: &Table<C>,
+        key: Key,
+        hash: u64,
+        text: Option<&str>,
+        now: Timestamp,
+    ) -> Option<(&Slot<C>, u32)> {
+        let mut writer = self.lock();
+        if let Some((slot, local)) = self.find_locked(key, hash) {
+            // Under the lock nobody closes it.
+            slot.pin();
+            return Some((slot, local));
+        }
+        let local = if table.grow() {
+            self.add_slot(&table.mixer)?
+        } else {
+            let local = self.forget_one(table, &mut writer, now)?;
+            // Relaxed: a figure to read.
+            table.evicted.fetch_add(1, Ordering::Relaxed);
+            local
+        };
+        let slot = self.settle(&mut writer, local, key, hash, text, 0)?;
+        Some((slot, local))
+    }
+
+    /// Adds a value that is never forgotten.
+    pub(super) fn insert_special(
+        &self,
+        key: Key,
+        hash: u64,
+        text: Option<&str>,
+        limit: u16,
+        mixer: &Mixer,
+    ) {
+        let mut writer = self.lock();
+        if self.find_locked(key, hash).is_some() {
+            return;
+        }
+        if let Some(local) = self.add_slot(mixer)
+            && let Some(slot) = self.settle(&mut writer, local, key, hash, text, limit)
+        {
+            writer.special += 1;
+            slot.unpin();
+        }
+    }
+
+    pub(super) fn each(&self, visit: &mut impl FnMut(Key, Option<&str>, (u64, u64))) {
+        let mut from = 0;
+        while from < self.len() {
+            let writer = self.lock();
+            let to = self.len().min(from + READ_AT_ONCE);
+            for local in from..to {
+                if let Some(slot) = self.slot(local) {
+                    let text = writer.texts.get(&local).map(AsRef::as_ref);
+                    visit(slot.key(), text, slot.counts());
+                }
+            }
+            from = to;
+        }
+    }
+
+    fn lock(&self) -> impl DerefMut<Target = Writer> + '_ {
+        // Every step leaves the chains whole, so a panic has broken nothing.
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find_locked(&self, key: Key, hash: u64) -> Option<(&Slot<C>, u32)> {
+        let chain = self.slot(chain_of(hash, self.len())?)?;
+        let mut local = chain.first.load(Ordering::Relaxed);
+        while let Some(slot) = self.slot(local) {
+            if slot.key() == key {
+                return Some((slot, local));
+            }
+            local = slot.next.load(Ordering::Relaxed);
+        }
+        None
+    }
+
+    /// Writes the value on a closed slot that is in no chain, puts it into one,
+    /// and opens it with a pin.
+    fn settle(
+        &self,
+        writer: &mut Writer,
+        local: u32,
+        key: Key,
+        hash: u64,
+        text: Option<&str>,
+        limit: u16,
+    ) -> Option<&Slot<C>> {
+        let slot = self.slot(local)?;
+        let chain = self.slot(chain_of(hash, self.len())?)?;
+        slot.assign(key, limit);
+        if let Some(text) = text {
+            writer.texts.insert(local, text.into());
+        }
+        slot.next
+            .store(chain.first.load(Ordering::Relaxed), Ordering::Release);
+        chain.first.store(local, Ordering::Release);
+        slot.open_pinned();
+        Some(slot)
+    }
+
+    /// One slot more, closed and in no chain, and one chain more.
+    fn add_slot(&self, mixer: &Mixer) -> Option<u32> {
+        let local = self.len();
+        let (segment, offset) = segment_of(local as usize);
+        let slots = self.segments.get(segment)?.get_or_init(|| {
+            let slots = FIRST << segment;
+            (0..slots).map(|_| Slot::new()).collect()
+        });
+        let slot = slots.get(offset)?;
+        // What belongs to the new chain is in the one it splits off from.
+        let mut moved = NONE;
+        if local > 0 {
+            let parent = self.slot(local ^ (1 << local.ilog2()))?;
+            let mut link = &parent.first;
+            let mut at = link.load(Ordering::Relaxed);
+            while let Some(other) = self.slot(at) {
+                let next = other.next.load(Ordering::Relaxed);
+                if chain_of(mixer.hash(other.key()), local + 1) == Some(local) {
+                    link.store(next, Ordering::Release);
+                    other.next.store(moved, Ordering::Release);
+                    moved = at;
+                } else {
+                    link = &other.next;
+                }
+                at = next;
+            }
+        }
+        slot.first.store(moved, Ordering::Release);
+        // Release: who sees the new length sees the new chain.
+        self.len.store(local + 1, Ordering::Release);
+        Some(local)
+    }
+
+    /// Takes the slot of the value that can best be forgotten out of its chain,
+    /// closed.
+    fn forget_one(&self, table: &Table<C>, writer: &mut Writer, now: Timestamp) -> Option<u32> {
+        let (from, to) = (writer.special, self.len());
+        let mut looks = SWEEP_MAX.min((to - from) as usize);
+        loop {
+            let (local, slot) = self.candidate(table, writer, now, &mut looks)?;
+            if !slot.close() {
+                continue;
+            }
+            let limit = table.limit(slot.label().limit);
+            if slot.cell().standing(limit, now) == Standing::Limited {
+                // A call was faster.
+                slot.reopen();
+                continue;
+            }
+            self.unlink(local, table.mixer.hash(slot.key()));
+            writer.texts.remove(&local);
+            return Some(local);
+        }
+    }
+
+    /// The next value that nothing is lost with, or the least hot of a sample.
+    /// Takes what it looks at off `looks`.
+    fn candidate(
+        &self,
+        table: &Table<C>,
+        writer: &mut Writer,
+        now: Timestamp,
+        looks: &mut usize,
+    ) -> Option<(u32, &Slot<C>)> {
+        let mut best: Option<(u32, u32, &Slot<C>)> = None;
+        let mut seen = 0;
+        while *looks > 0 && seen < SAMPLE {
+            *looks -= 1;
+            if !(writer.special..self.len()).contains(&writer.hand) {
+                writer.hand = writer.special;
+            }
+            let local = writer.hand;
+            writer.hand += 1;
+            let slot = self.slot(local)?;
+            let heat = slot.cool();
+            let limit = table.limit(slot.label().limit);
+            match slot.cell().standing(limit, now) {
+                Standing::Idle => return Some((local, slot)),
+                Standing::InUse => {
+                    seen += 1;
+                    if best.is_none_or(|(coolest, ..)| heat < coolest) {
+                        best = Some((heat, local, slot));
+                    }
+                }
+                Standing::Limited => {}
+            }
+        }
+        best.map(|(_, local, slot)| (local, slot))
+    }
+
+    fn unlink(&self, local: u32, hash: u64) {
+        let chain = chain_of(hash, self.len()).and_then(|chain| self.slot(chain));
+        let mut link = match chain {
+            Some(chain) => &chain.first,
+            None => return,
+        };
+        loop {
+            let at = link.load(Ordering::Relaxed);
+            let Some(slot) = self.slot(at) else { return };
+            if at == local {
+                link.store(slot.next.load(Ordering::Relaxed), Ordering::Release);
+                return;
+            }
+            link = &slot.next;
+        }
+    }
+}
+
+/// Where slot `local` is: segment `k` has `FIRST · 2^k` slots.
+#[inline]
+fn segment_of(local: usize) -> (usize, usize) {
+    let segment = (local / FIRST + 1).ilog2() as usize;
+    (segment, local - FIRST * ((1 << segment) - 1))
+}
+
+/// The chain of `hash` when there are `len` of them.
+#[inline]
+fn chain_of(hash: u64, len: u32) -> Option<u32> {
+    let full = u64::from(len).checked_next_power_of_two()?;
+    let chain = (hash & (full - 1)) as u32;
+    match len {
+        0 => None,
+        _ if chain < len => Some(chain),
+        _ => Some((hash & (full / 2 - 1)) as u32),
+    }
+}
