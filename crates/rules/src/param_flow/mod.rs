@@ -22,8 +22,10 @@
 mod bucket;
 mod cells;
 mod decide;
+mod golang;
 mod hot;
 mod limit;
+mod normal;
 mod read;
 mod rule;
 mod state;
