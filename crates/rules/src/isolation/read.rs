@@ -81,6 +81,7 @@ impl RuleKind for Isolation {
     const NAME: &'static str = "isolation";
     const ABOUT: &'static str =
         "limits how much of a resource runs at once; calls beyond that are refused or wait";
+    const GUIDE: &'static str = include_str!("guide.md");
     type Rule = IsolationRule;
     /// Permits are counted by the node.
     type State = ();
