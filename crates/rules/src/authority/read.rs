@@ -13,7 +13,8 @@ const FIELDS: &[FieldSpec] = &[
         FieldKind::Text,
         "the callers, parted by commas; blanks around a name do not count",
     )
-    .advice("give names of callers, for example \"web, batch\""),
+    .advice("give names of callers, for example \"web, batch\"")
+    .required(),
     FieldSpec::new(
         "strategy",
         FieldKind::Mode(ListStrategy::CHOICES),
