@@ -10,8 +10,9 @@ cargo test -p flowgate --no-default-features
 
 # Models, in a target folder of their own: `--cfg loom` rebuilds everything.
 RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
-    cargo test --release -p flowgate-core -p flowgate-rules --test loom --test loom_breaker --test loom_param
+    cargo test --release -p flowgate-core -p flowgate-rules \
+    --test loom --test loom_breaker --test loom_param --test loom_system
 
 # Recorded decisions, by the command that anyone can run.
 cargo run --release -q -p flowgate-testkit --bin conformance -- \
-    testdata/traces/{leap_array,flow,degrade,ideal/leap_array,ideal/flow,ideal/degrade}
+    testdata/traces/{authority,leap_array,flow,degrade,param_flow,ideal/authority,ideal/leap_array,ideal/flow,ideal/degrade,ideal/param_flow}

@@ -130,6 +130,56 @@ fn load_refuses_only_what_the_machine_cannot_do() {
 }
 
 #[test]
+fn bbr_may_decide_on_either_figure_or_on_none() {
+    let gauge = Gauge::default();
+    gauge.set(Sample {
+        load1: Some(9.0),
+        ..cpu(0.9)
+    });
+    let (engine, _) = built(Engine::builder().sampler(gauge));
+    engine.sample_now();
+    let a = engine.resource("a");
+    for (rule, passes) in [
+        (r#"{"highestSystemLoad": 4}"#, true),
+        (r#"{"highestSystemLoad": 4, "bbr": "off"}"#, false),
+        (r#"{"highestCpuUsage": 0.5}"#, false),
+        (r#"{"highestCpuUsage": 0.5, "bbr": "cpu"}"#, true),
+        (
+            r#"{"highestSystemLoad": 4, "highestCpuUsage": 0.5, "bbr": "cpu"}"#,
+            false,
+        ),
+        (
+            r#"{"highestSystemLoad": 4, "highestCpuUsage": 0.5, "bbr": "both"}"#,
+            true,
+        ),
+    ] {
+        engine.load_json("system", format!("[{rule}]")).unwrap();
+        assert_eq!(enter(&a).is_ok(), passes, "{rule}");
+    }
+}
+
+#[test]
+fn flow_rules_that_follow_memory_are_told_by_the_sampler() {
+    let gauge = Gauge::default();
+    let (engine, time) = built(Engine::builder().sampler(gauge.clone()));
+    let rule = r#"[{"resource": "a", "count": 0, "lowMemUsageThreshold": 10, "highMemUsageThreshold": 2,
+        "memLowWaterMarkBytes": 1000, "memHighWaterMarkBytes": 2000}]"#;
+    engine.load_json("flow", rule).unwrap();
+    let a = engine.resource("a");
+    let passed = || (0..20).filter(|_| a.entry().is_ok()).count();
+    assert_eq!(passed(), 10, "not known yet");
+    for (second, used, expected) in [(1, 900, 10), (2, 1_500, 6), (3, 3_000, 2)] {
+        at(&time, second * 1_000);
+        gauge.set(Sample {
+            memory_used_bytes: Some(used),
+            ..Sample::default()
+        });
+        engine.sample_now();
+        assert_eq!(passed(), expected, "{used} bytes");
+    }
+}
+
+#[test]
 fn a_call_alone_is_never_too_much_for_the_load() {
     let gauge = Gauge::default();
     let (engine, _) = built(Engine::builder().sampler(gauge.clone()));
@@ -282,7 +332,9 @@ fn the_sampler_runs_while_a_rule_needs_it() {
     load("[]");
     // The thread gives up what it holds of the sampler: then the engine is the
     // only one that does, and the sampler ends with it.
-    load(r#"[{"highestCpuUsage": 0.9}]"#);
+    let memory = r#"[{"resource": "a", "count": 0, "lowMemUsageThreshold": 10, "highMemUsageThreshold": 2,
+        "memLowWaterMarkBytes": 1000, "memHighWaterMarkBytes": 2000}]"#;
+    engine.load_json("flow", memory).unwrap();
     sampled.recv_timeout(LONG).unwrap();
     drop(engine);
     end.recv_timeout(LONG).unwrap();

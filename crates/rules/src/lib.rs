@@ -88,6 +88,6 @@ pub use kinds::Kinds;
 pub use param_flow::{ParamFlow, ParamFlowRule, ParamState};
 pub use set::RuleSet;
 pub use settings::Settings;
-pub use system::{System, SystemRule};
+pub use system::{Bbr, System, SystemRule};
 pub use table::{RuleEntry, RuleInfo, RuleTable};
 pub use write::Written;

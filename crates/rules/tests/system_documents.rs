@@ -9,7 +9,9 @@
 use std::sync::Arc;
 
 use flowgate_rules::system::{Demand, Limits, Machine};
-use flowgate_rules::{LoadReport, OnInvalid, RuleError, RuleSet, Settings, System, SystemRule};
+use flowgate_rules::{
+    Bbr, LoadReport, OnInvalid, RuleError, RuleSet, Settings, System, SystemRule,
+};
 
 fn load(list: &str) -> Result<(RuleSet, LoadReport), RuleError> {
     RuleSet::default().with_list("system", list, &Settings::default(), OnInvalid::Refuse)
@@ -179,4 +181,82 @@ fn rules_in_force_ask_for_the_least_of_their_limits() {
             ..counts
         }
     );
+}
+
+#[test]
+fn each_of_sentinel_golangs_metrics_is_a_rule() {
+    let one = |rule: &str| {
+        let (set, report) = load(&format!("[{rule}]")).unwrap();
+        assert!(report.warnings.is_empty(), "{rule}: {report:?}");
+        set.table::<System>().entries()[0].rule().clone()
+    };
+    let default = SystemRule::default;
+    for (rule, expected) in [
+        (
+            r#"{"metricType": 0, "triggerCount": 4, "strategy": 1}"#,
+            default().load(4.0),
+        ),
+        (
+            r#"{"metricType": 0, "triggerCount": 4}"#,
+            default().load(4.0).bbr(Bbr::Off),
+        ),
+        (
+            r#"{"metricType": 1, "triggerCount": 20.5}"#,
+            default().avg_rt_ms(20.5),
+        ),
+        (
+            r#"{"metricType": 2, "triggerCount": 7}"#,
+            default().concurrency(7),
+        ),
+        (
+            r#"{"metricType": "inboundQps", "triggerCount": 9}"#,
+            default().qps(9.0),
+        ),
+        (
+            r#"{"metricType": 4, "triggerCount": 0.8, "strategy": -1}"#,
+            default().cpu(0.8),
+        ),
+        (
+            r#"{"metricType": 4, "triggerCount": 0.8, "strategy": 1}"#,
+            default().cpu(0.8).bbr(Bbr::Both),
+        ),
+    ] {
+        assert_eq!(one(rule), expected, "{rule}");
+    }
+    for (rule, message) in [
+        (
+            r#"{"metricType": 3}"#,
+            "system[0].triggerCount: missing; give a number, at least 0",
+        ),
+        (
+            r#"{"metricType": 4, "triggerCount": 80}"#,
+            "system[0].triggerCount: 80 is above 1",
+        ),
+        (
+            r#"{"triggerCount": 1, "strategy": 2}"#,
+            "system[0].strategy: 2 is no strategy",
+        ),
+    ] {
+        let found = fault(rule);
+        assert!(found.starts_with(message), "{rule}: {found}");
+    }
+}
+
+#[test]
+fn an_empty_rule_is_sentinels() {
+    assert_eq!(rules("[{}]"), [SystemRule::default()]);
+}
+
+#[test]
+fn where_bbr_decides_is_written_by_name_and_told_by_what_it_decides() {
+    let read =
+        rules(r#"[{"highestCpuUsage": 0.5, "bbr": "cpu"}, {"highestSystemLoad": 1, "bbr": 1}]"#);
+    assert_eq!(
+        serde_json::to_string(&read).unwrap(),
+        r#"[{"highestCpuUsage":0.5,"bbr":"cpu"},{"highestSystemLoad":1.0,"bbr":"off"}]"#
+    );
+    // Said otherwise, meant alike: load is not looked at.
+    let same =
+        r#"[{"highestCpuUsage": 0.5, "bbr": "cpu"}, {"highestCpuUsage": 0.5, "bbr": "both"}]"#;
+    assert_eq!(warnings(same).len(), 1);
 }

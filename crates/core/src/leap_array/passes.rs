@@ -255,18 +255,21 @@ impl Taken {
         self.ring
     }
 
-    /// What is needed to give them back to a node's own ring, for a ticket.
+    /// What is needed to give them back, for a ticket; the second fills the
+    /// lower 48 bits.
     pub fn to_words(self) -> [u64; 2] {
-        [self.number, u64::from(self.amount)]
+        let ring = u64::from(self.ring) << u32::BITS;
+        [self.number, u64::from(self.amount) | ring]
     }
 
     /// The passes of a ticket. The sum at the time is not kept in it.
-    pub fn from_words([number, amount]: [u64; 2]) -> Self {
+    pub fn from_words([number, packed]: [u64; 2]) -> Self {
+        // The casts cut out what `to_words` has put there.
         Taken {
             number,
-            amount: u32::try_from(amount).unwrap_or(u32::MAX),
+            amount: packed as u32,
+            ring: (packed >> u32::BITS) as u16,
             sum: 0,
-            ring: 0,
         }
     }
 }

@@ -22,6 +22,12 @@ pub(super) fn of_fields(fields: &[FieldSpec]) -> String {
     table.push('\n');
     parts(&mut table, fields);
     modes(&mut table, fields);
+    for field in fields {
+        if let FieldKind::Objects(parts) = field.kind {
+            let _ = write!(table, "An object of `{}` has:\n\n", field.name);
+            table.push_str(&of_fields(parts));
+        }
+    }
     table
 }
 

@@ -176,6 +176,8 @@ fn strained(
 ) -> Option<Block> {
     let (said, machine) = (rule.rule(), rule.state.machine());
     let throughput = || inbound.throughput(call.now);
+    // Sentinel's test on the lines of BBR: a call alone is never too much.
+    let is_saturated = || others_in_flight > 1 && others_in_flight as f64 > throughput().capacity();
     if let Some(limit_ms) = said.avg_rt_ms {
         let mean_ms = throughput().rt_mean.map(|rt| rt.as_secs_f64() * 1e3);
         if let Some(mean_ms) = mean_ms.filter(|mean_ms| *mean_ms > limit_ms) {
@@ -184,13 +186,13 @@ fn strained(
     }
     if let Some(limit) = said.highest_system_load
         && let Some(load) = machine.load1(call.now).filter(|load| *load > limit)
-        && others_in_flight > 1
-        && others_in_flight as f64 > throughput().capacity()
+        && (!said.bbr.is_on_load() || is_saturated())
     {
         return Some(rule.block(Measure::Load, limit, load));
     }
     if let Some(limit) = said.highest_cpu_usage
         && let Some(cpu) = machine.cpu(call.now).filter(|cpu| *cpu > limit)
+        && (!said.bbr.is_on_cpu() || is_saturated())
     {
         return Some(rule.block(Measure::Cpu, limit, cpu));
     }

@@ -1,9 +1,17 @@
-//! System rules as sentinel-golang writes them: one rule for each metric, where
-//! Sentinel has one rule with a field for each.
+//! System rules as sentinel-golang writes them: one figure for each rule.
+//!
+//! | `metricType` | is here | BBR with `strategy` 1 |
+//! |---|---|---|
+//! | 0 (load) | `highestSystemLoad` | yes |
+//! | 1 (avgRt) | `avgRt` | |
+//! | 2 (concurrency) | `maxThread` | |
+//! | 3 (inboundQps) | `qps` | |
+//! | 4 (cpuUsage) | `highestCpuUsage` | yes |
+//!
+//! `strategy` is -1 for none; 0, which it is where it is left out, is none too.
 
-use serde_json::Value;
-
-use super::{System, SystemRule};
+use super::read::{places, threshold};
+use super::{Bbr, System, SystemRule};
 use crate::dialect::{Golang, GolangRule, GolangSpec};
 use crate::document::Fields;
 use crate::field::{Choice, FieldKind, FieldSpec, Mode};
@@ -13,21 +21,11 @@ const METRIC: &str = "metricType";
 const TRIGGER: &str = "triggerCount";
 const STRATEGY: &str = "strategy";
 
-/// sentinel-golang's constants begin at -1, and 0 is neither.
-const NO_STRATEGY: i8 = -1;
-const BBR: i8 = 1;
-
 pub(super) const FORM: Golang<System> = Golang {
     spec: GolangSpec {
         kind: "system",
         fields: FIELDS,
-        names: &[
-            ("highestSystemLoad", TRIGGER),
-            ("avgRt", TRIGGER),
-            ("maxThread", TRIGGER),
-            ("qps", TRIGGER),
-            ("highestCpuUsage", TRIGGER),
-        ],
+        names: &[("bbr", STRATEGY)],
     },
     parse,
     write,
@@ -37,24 +35,21 @@ const FIELDS: &[FieldSpec] = &[
     FieldSpec::new(
         METRIC,
         FieldKind::Mode(Metric::CHOICES),
-        "what triggerCount is about",
+        "what is looked at",
     )
     .default("0")
-    .advice("give 0 (load), 1 (avgRT), 2 (concurrency), 3 (inboundQPS) or 4 (cpuUsage)"),
-    FieldSpec::new(
-        TRIGGER,
-        FieldKind::Number,
-        "a load, milliseconds, calls at once, calls per second, or a share from 0 to 1",
-    )
-    .default("0")
-    .min(0)
-    .advice("give a number of at least 0"),
+    .advice("give 0 (load), 1 (avgRt), 2 (concurrency), 3 (inboundQps) or 4 (cpuUsage)"),
+    FieldSpec::new(TRIGGER, FieldKind::Number, "what it may be at most")
+        .min(0)
+        .required()
+        .advice("give a number, at least 0"),
     FieldSpec::new(
         STRATEGY,
         FieldKind::Whole,
-        "-1: refuse, 1: let in what the machine can do (BBR); here load always goes by BBR, and processor use never",
+        "1: BBR, for load and processor use; -1 or 0: none",
     )
-    .advice("give -1 (none) or 1 (BBR), or leave it out"),
+    .default("0")
+    .advice("give 1 (BBR) or -1 (none)"),
 ];
 
 /// sentinel-golang's `metricType`.
@@ -68,6 +63,18 @@ enum Metric {
     CpuUsage,
 }
 
+impl Metric {
+    fn field_here(self) -> &'static str {
+        match self {
+            Metric::Load => "highestSystemLoad",
+            Metric::AvgRt => "avgRt",
+            Metric::Concurrency => "maxThread",
+            Metric::InboundQps => "qps",
+            Metric::CpuUsage => "highestCpuUsage",
+        }
+    }
+}
+
 impl Mode for Metric {
     const ALL: &'static [Self] = &[
         Self::Load,
@@ -78,105 +85,86 @@ impl Mode for Metric {
     ];
     const CHOICES: &'static [Choice] = &[
         Choice::new("load", "load of the last minute"),
-        Choice::new("avgRT", "mean response time in milliseconds"),
+        Choice::new("avgRt", "mean response time in milliseconds"),
         Choice::new("concurrency", "inbound calls at once"),
-        Choice::new("inboundQPS", "inbound calls per second"),
+        Choice::new("inboundQps", "inbound calls per second"),
         Choice::new("cpuUsage", "share of the processors, 0 to 1"),
     ];
 }
 
 fn parse(head: Head, fields: &mut Fields<'_>) -> SystemRule {
-    if !fields.has(TRIGGER) {
-        fields.warn(TRIGGER, "missing and taken as 0; write triggerCount");
-    }
     let metric: Metric = fields.mode(METRIC).unwrap_or_default();
-    check_strategy(metric, fields);
-    let trigger = fields.number(TRIGGER).unwrap_or_default();
-    if trigger < 0.0 {
-        fields.fault(
-            TRIGGER,
-            format!("{trigger} is negative; give a number of at least 0"),
-        );
+    fields.rename(metric.field_here(), TRIGGER);
+    if !fields.has(TRIGGER) {
+        fields.fault(TRIGGER, "missing; give a number, at least 0");
     }
+    let strategy = fields.number(STRATEGY).unwrap_or_default();
+    if ![-1.0, 0.0, 1.0].contains(&strategy) {
+        let message = format!("{strategy} is no strategy; give 1 (BBR) or -1 (none)");
+        fields.fault(STRATEGY, message);
+    }
+    let is_bbr = strategy == 1.0;
     let mut rule = SystemRule {
         head,
+        // What the metric does not use is as it is when left out here.
+        bbr: match metric {
+            Metric::Load => Bbr::of(is_bbr, false),
+            Metric::CpuUsage => Bbr::of(true, is_bbr),
+            _ => Bbr::default(),
+        },
         ..SystemRule::default()
     };
     match metric {
-        Metric::Load => rule.highest_system_load = Some(trigger),
-        Metric::AvgRt => rule.avg_rt_ms = Some(trigger),
-        Metric::InboundQps => rule.qps = Some(trigger),
-        Metric::CpuUsage => rule.highest_cpu_usage = Some(trigger),
-        Metric::Concurrency => rule.max_thread = Some(places(trigger, fields)),
+        Metric::Concurrency => rule.max_thread = places(TRIGGER, fields),
+        Metric::Load => rule.highest_system_load = threshold(TRIGGER, fields),
+        Metric::AvgRt => rule.avg_rt_ms = threshold(TRIGGER, fields),
+        Metric::InboundQps => rule.qps = threshold(TRIGGER, fields),
+        Metric::CpuUsage => rule.highest_cpu_usage = threshold(TRIGGER, fields),
     }
     rule
 }
 
-/// Whole calls: a part of one has no place.
-fn places(trigger: f64, fields: &mut Fields<'_>) -> u64 {
-    if trigger.fract() != 0.0 {
-        let below = trigger.floor();
-        fields.warn(
-            TRIGGER,
-            format!("{trigger} is no whole number of calls, and is taken as {below}"),
-        );
-    }
-    // The cast takes what is above the largest number for that.
-    trigger as u64
-}
-
-fn check_strategy(metric: Metric, fields: &mut Fields<'_>) {
-    let Some(strategy) = fields.number(STRATEGY) else {
-        return;
-    };
-    let is_bbr = strategy == f64::from(BBR);
-    if !is_bbr && strategy != 0.0 && strategy != f64::from(NO_STRATEGY) {
-        fields.fault(
-            STRATEGY,
-            format!("{strategy} is not known; write -1 (none) or 1 (BBR), or leave it out"),
-        );
-        return;
-    }
-    match metric {
-        Metric::Load if !is_bbr => fields.warn(
-            STRATEGY,
-            "not heeded: above the load what the machine can do is let in all the same; write 1 (BBR)",
-        ),
-        Metric::CpuUsage if is_bbr => fields.warn(
-            STRATEGY,
-            "not heeded: with processors that busy nothing is let in; write -1 (none)",
-        ),
-        _ => {}
-    }
-}
-
 fn write(rule: &SystemRule, there: &mut GolangRule) {
-    let number = |threshold: Option<f64>| threshold.map(Value::from);
-    let mut is_first = true;
-    for (metric, trigger, strategy) in [
-        (Metric::Load, number(rule.highest_system_load), Some(BBR)),
-        (Metric::AvgRt, number(rule.avg_rt_ms), None),
-        (Metric::Concurrency, rule.max_thread.map(Value::from), None),
-        (Metric::InboundQps, number(rule.qps), None),
+    let SystemRule {
+        head: _,
+        highest_system_load,
+        highest_cpu_usage,
+        qps,
+        avg_rt_ms,
+        max_thread,
+        bbr,
+    } = rule;
+    let strategy = |is_bbr: bool| Some(if is_bbr { 1 } else { -1 });
+    let figures = [
+        (Metric::InboundQps, *qps, None),
+        (
+            Metric::Concurrency,
+            max_thread.map(|calls| calls as f64),
+            None,
+        ),
+        (Metric::AvgRt, *avg_rt_ms, None),
+        (
+            Metric::Load,
+            *highest_system_load,
+            strategy(bbr.is_on_load()),
+        ),
         (
             Metric::CpuUsage,
-            number(rule.highest_cpu_usage),
-            Some(NO_STRATEGY),
+            *highest_cpu_usage,
+            strategy(bbr.is_on_cpu()),
         ),
-    ] {
-        let Some(trigger) = trigger else { continue };
-        if !is_first {
+    ];
+    let mut is_first = true;
+    for (metric, limit, strategy) in figures {
+        let Some(limit) = limit else { continue };
+        if !std::mem::take(&mut is_first) {
             there.another();
         }
-        is_first = false;
         there.field(METRIC, metric as u8);
-        there.field(TRIGGER, trigger);
+        there.field(TRIGGER, limit);
         there.optional(STRATEGY, strategy);
     }
     if is_first {
-        there.refuses(
-            "qps",
-            "the rule looks at nothing, which sentinel-golang has no word for; leave it out",
-        );
+        there.refuses("qps", "the rule looks at nothing; leave it out");
     }
 }

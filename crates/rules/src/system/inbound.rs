@@ -19,24 +19,8 @@
 //! than the limit, or than ran already.
 //!
 //! The base only falls. It starts as all inbound calls in flight, and is looked
-//! up again when a call would be refused because of it: all calls in flight on
-//! the resources, without those that are certainly ours. To be sure of those
-//! there are two counters that only grow: `settled`, raised after a call of ours
-//! was counted by its resource, and `left`, raised before it leaves there. The
-//! look-up reads `settled`, then the resources, then `left`:
-//!
-//! * a call that was settled before, and had not left afterwards, was counted by
-//!   its resource all the time in between, and there are at least
-//!   `settled − left` of those;
-//! * an old call that is still in flight afterwards was too;
-//! * these are different calls, so the sum over the resources, one after the
-//!   other, is at least both together, and `sum − (settled − left)` is at least
-//!   the old calls that are left. It may be more, by calls on their way in and out
-//!   at that moment: then somebody is refused, and the next look-up corrects it.
-//!
-//! As old calls only become fewer, a look-up that was overtaken by a later one
-//! still says a number that is no less than the truth, and the least of all is
-//! kept.
+//! up again, on the resources' own counters, when a call would be refused because
+//! of it; why it is then never less than the truth is said in [`OlderCalls`].
 //!
 //! # What it does not do
 //!
@@ -49,7 +33,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use flowgate_core::call::Hold;
@@ -59,6 +43,7 @@ use flowgate_core::node::permits::Share;
 use flowgate_core::{Node, NodeSettings, Outcome, Timestamp};
 
 use super::machine::{InboundTotals, Limits};
+use super::older::OlderCalls;
 
 /// The base is looked up at most this often, as it costs a look at every
 /// resource.
@@ -68,11 +53,8 @@ const LOOK_EVERY_NS: u64 = 1_000_000;
 pub struct Inbound {
     node: Node,
     totals: Option<Arc<dyn InboundTotals>>,
-    /// Calls in flight that were admitted before the budget was there; never
-    /// less than there really are.
-    base: AtomicU64,
-    settled: AtomicU64,
-    left: AtomicU64,
+    older: OlderCalls,
+    /// When older calls were last looked up, in nanoseconds; 0: never.
     looked_at: AtomicU64,
 }
 
@@ -101,12 +83,11 @@ impl Inbound {
         for sums in totals.map_or_else(Vec::new, |totals| totals.boxes()) {
             node.resume(&sums);
         }
+        let in_flight = totals.and_then(|totals| totals.in_flight());
         Inbound {
             node,
-            base: AtomicU64::new(totals.and_then(|totals| totals.in_flight()).unwrap_or(0)),
+            older: OlderCalls::new(in_flight.unwrap_or(0)),
             totals: totals.map(Arc::clone),
-            settled: AtomicU64::new(0),
-            left: AtomicU64::new(0),
             looked_at: AtomicU64::new(0),
         }
     }
@@ -149,7 +130,7 @@ impl Inbound {
         let probed = self.node.probe(now, weight, limits.passes, Hold::Nothing);
         probed.map_err(NoRoom::Passes)?;
         if self.in_flight() >= limits.places {
-            self.look_up_base(now);
+            self.look_up_older(now);
         }
         match self.in_flight() {
             in_flight if in_flight >= limits.places => Err(NoRoom::Places(in_flight)),
@@ -161,7 +142,7 @@ impl Inbound {
     /// are more in flight than can be counted.
     #[must_use]
     pub fn count(&self, now: Timestamp, weight: u32) -> Option<Held> {
-        let in_flight = self.node.enter(Share::PERMITS, 0).ok()? + self.base();
+        let in_flight = self.node.enter(Share::PERMITS, 0).ok()? + self.older.at_most();
         let taken = self.node.pass(now, weight);
         let passes = self.node.passes_in_second(now);
         let mut held = Held {
@@ -177,12 +158,7 @@ impl Inbound {
     /// The call was admitted, and its resource counts it from now on.
     #[inline]
     pub fn settle(&self, held: &mut Held) {
-        // Relaxed: once it is 0 it stays so, and nobody looks up any more.
-        if self.base.load(Ordering::Relaxed) != 0 {
-            // Release: who sees this finds the call in its resource's count.
-            self.settled.fetch_add(1, Ordering::Release);
-            held.is_settled = true;
-        }
+        held.is_settled = self.older.settle();
     }
 
     /// Gives back what a call held that was refused, or given up while it
@@ -206,7 +182,7 @@ impl Inbound {
     /// may be more than there are.
     #[inline]
     pub fn in_flight(&self) -> u64 {
-        self.node.in_flight() + self.base()
+        self.node.in_flight() + self.older.at_most()
     }
 
     /// Passes in the second view.
@@ -219,42 +195,37 @@ impl Inbound {
         self.node.throughput(now)
     }
 
-    #[inline]
-    fn base(&self) -> u64 {
-        // Relaxed: an older value is a larger one, which is as true.
-        self.base.load(Ordering::Relaxed)
-    }
-
     fn take_place(&self, now: Timestamp, places: u64) -> Result<u64, u64> {
         let attempt = |base: u64| {
             let taken = self.node.try_enter(1, places.saturating_sub(base));
             let with_base = |in_flight: u64| in_flight.saturating_add(base);
             taken.map(with_base).map_err(with_base)
         };
-        let base = self.base();
+        let base = self.older.at_most();
         match attempt(base) {
-            Err(_) if base != 0 && self.look_up_base(now) < base => attempt(self.base()),
-            decided => decided,
+            Err(full) => match self.look_up_older(now) {
+                fewer if fewer < base => attempt(fewer),
+                _ => Err(full),
+            },
+            taken => taken,
         }
     }
 
     #[inline]
     fn leave(&self, held: Held) {
         if held.is_settled {
-            self.left.fetch_add(1, Ordering::Relaxed);
-            // Between this count and that of the resource, which the call leaves
-            // next: who sees that it has left there finds it in here.
-            fence(Ordering::Release);
+            self.older.leave();
         }
         self.node.leave(Share::PLACE, 0);
     }
 
-    /// Looks how many calls are still in flight that came before the budget;
-    /// see the head of this page.
+    /// How many calls are still in flight that came before the budget, looked up
+    /// again unless that was just done.
     #[cold]
-    fn look_up_base(&self, now: Timestamp) -> u64 {
-        let Some(totals) = self.totals.as_ref().filter(|_| self.base() != 0) else {
-            return self.base();
+    fn look_up_older(&self, now: Timestamp) -> u64 {
+        let known = self.older.at_most();
+        let Some(totals) = self.totals.as_ref().filter(|_| known != 0) else {
+            return known;
         };
         // Relaxed: only to keep the rest from looking at the same time.
         let last = self.looked_at.load(Ordering::Relaxed);
@@ -265,18 +236,9 @@ impl Inbound {
                 .compare_exchange(last, now_ns, Ordering::Relaxed, Ordering::Relaxed)
         };
         if is_early || claim().is_err() {
-            return self.base();
+            return known;
         }
-        // Acquire: pairs with `settle`.
-        let settled = self.settled.load(Ordering::Acquire);
-        let Some(all) = totals.in_flight() else {
-            return self.base();
-        };
-        // Pairs with the fence in `leave`.
-        fence(Ordering::Acquire);
-        let left = self.left.load(Ordering::Relaxed);
-        let old = all.saturating_sub(settled.saturating_sub(left));
-        self.base.fetch_min(old, Ordering::Relaxed).min(old)
+        self.older.look_up(|| totals.in_flight())
     }
 }
 
@@ -296,34 +258,39 @@ impl Held {
     /// As the data of a ticket.
     #[inline]
     pub fn to_words(self) -> [u64; 3] {
-        let [number, amount] = self.taken.to_words();
-        let in_flight = self.in_flight.min(IN_FLIGHT_MAX) << IN_FLIGHT_SHIFT;
+        let [number, taken] = self.taken.to_words();
         let settled = u64::from(self.is_settled) << SETTLED_SHIFT;
-        [number, amount | settled | in_flight, self.passes]
+        let in_flight = self.in_flight.min(u64::MAX >> IN_FLIGHT_SHIFT) << IN_FLIGHT_SHIFT;
+        [
+            number,
+            taken | settled,
+            self.passes.min(PASSES_MAX) | in_flight,
+        ]
     }
 
     /// From the data of a ticket.
     #[inline]
-    pub fn from_words([number, packed, passes]: [u64; 3]) -> Self {
+    pub fn from_words([number, taken, counts]: [u64; 3]) -> Self {
         Held {
-            taken: Taken::from_words([number, packed & u64::from(u32::MAX)]),
-            passes,
-            in_flight: packed >> IN_FLIGHT_SHIFT,
-            is_settled: packed >> SETTLED_SHIFT & 1 == 1,
+            taken: Taken::from_words([number, taken]),
+            passes: counts & PASSES_MAX,
+            in_flight: counts >> IN_FLIGHT_SHIFT,
+            is_settled: taken >> SETTLED_SHIFT == 1,
         }
     }
 }
 
-/// Below it is the amount.
-const SETTLED_SHIFT: u32 = 32;
-const IN_FLIGHT_SHIFT: u32 = 33;
-const IN_FLIGHT_MAX: u64 = u64::MAX >> IN_FLIGHT_SHIFT;
+/// Below it is what was taken.
+const SETTLED_SHIFT: u32 = 48;
+/// Below it are the passes, of which a window holds 2³⁴ at most.
+const IN_FLIGHT_SHIFT: u32 = 40;
+const PASSES_MAX: u64 = (1 << IN_FLIGHT_SHIFT) - 1;
 
 impl fmt::Debug for Inbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inbound")
             .field("in_flight", &self.node.in_flight())
-            .field("base", &self.base())
+            .field("older", &self.older.at_most())
             .finish_non_exhaustive()
     }
 }

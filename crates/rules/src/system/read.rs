@@ -1,10 +1,10 @@
 //! How a system rule is written in JSON, and what makes it valid.
 
-use super::{System, SystemRule, SystemState, golang};
+use super::{Bbr, System, SystemRule, SystemState, golang};
 use crate::Settings;
 use crate::dialect::Golang;
 use crate::document::Fields;
-use crate::field::{FieldKind, FieldSpec};
+use crate::field::{FieldKind, FieldSpec, Mode};
 use crate::head::Head;
 use crate::kind::{RuleKind, Scope};
 
@@ -45,6 +45,13 @@ const FIELDS: &[FieldSpec] = &[
     )
     .default("-1")
     .advice("give a whole number of calls, or leave it out"),
+    FieldSpec::new(
+        "bbr",
+        FieldKind::Mode(Bbr::CHOICES),
+        "which figures of the machine refuse only what it cannot do",
+    )
+    .default("0")
+    .advice("give load, off, cpu or both"),
     FieldSpec::new(
         "resource",
         FieldKind::Text,
@@ -93,7 +100,8 @@ impl RuleKind for System {
             highest_cpu_usage: threshold("highestCpuUsage", fields),
             qps: threshold("qps", fields),
             avg_rt_ms: threshold("avgRt", fields),
-            max_thread: places(fields),
+            max_thread: places("maxThread", fields),
+            bbr: fields.mode("bbr").unwrap_or_default(),
         }
     }
 
@@ -146,6 +154,10 @@ impl RuleKind for System {
         }
     }
 
+    fn normalized(rule: &SystemRule) -> SystemRule {
+        rule.normalized()
+    }
+
     fn head(rule: &SystemRule) -> &Head {
         &rule.head
     }
@@ -156,7 +168,7 @@ impl RuleKind for System {
 }
 
 /// A threshold; Sentinel writes -1 for off, and takes any negative number so.
-fn threshold(field: &'static str, fields: &mut Fields<'_>) -> Option<f64> {
+pub(super) fn threshold(field: &'static str, fields: &mut Fields<'_>) -> Option<f64> {
     let number = fields.number(field)?;
     if number < 0.0 && number != -1.0 {
         fields.warn(
@@ -167,12 +179,13 @@ fn threshold(field: &'static str, fields: &mut Fields<'_>) -> Option<f64> {
     (number >= 0.0).then_some(number)
 }
 
-fn places(fields: &mut Fields<'_>) -> Option<u64> {
-    let number = threshold("maxThread", fields)?;
+/// A threshold of calls at once.
+pub(super) fn places(field: &'static str, fields: &mut Fields<'_>) -> Option<u64> {
+    let number = threshold(field, fields)?;
     if number.fract() != 0.0 {
         let below = number.floor();
         fields.warn(
-            "maxThread",
+            field,
             format!("{number} is no whole number of calls, and is taken as {below}"),
         );
     }

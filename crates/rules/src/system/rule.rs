@@ -2,8 +2,9 @@
 
 use std::hash::{Hash, Hasher};
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
+use crate::field::{Choice, Mode};
 use crate::flow::count_bits;
 use crate::head::{Head, RuleMode};
 
@@ -46,6 +47,25 @@ pub struct SystemRule {
     /// Inbound calls at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_thread: Option<u64>,
+    /// Which figures of the machine refuse only calls that it cannot do.
+    #[serde(skip_serializing_if = "Bbr::is_default")]
+    pub bbr: Bbr,
+}
+
+/// Which figures of the machine refuse only what it cannot do: calls beyond the
+/// best rate times the least response time, as the congestion control BBR
+/// reckons. Other figures refuse all calls while they are above their threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Bbr {
+    /// Load does, as in Sentinel.
+    #[default]
+    Load,
+    /// None does.
+    Off,
+    /// Processor use does.
+    Cpu,
+    /// Both do.
+    Both,
 }
 
 impl SystemRule {
@@ -76,6 +96,13 @@ impl SystemRule {
     #[must_use]
     pub fn load(mut self, load: f64) -> Self {
         self.highest_system_load = Some(load);
+        self
+    }
+
+    /// Which figures of the machine refuse only what it cannot do.
+    #[must_use]
+    pub fn bbr(mut self, bbr: Bbr) -> Self {
+        self.bbr = bbr;
         self
     }
 
@@ -122,6 +149,16 @@ impl SystemRule {
         self.highest_system_load.is_some() || self.highest_cpu_usage.is_some()
     }
 
+    /// The rule with what it does not use put back to the default.
+    pub(super) fn normalized(&self) -> Self {
+        let (load, cpu) = (self.highest_system_load, self.highest_cpu_usage);
+        let bbr = Bbr::of(
+            load.is_none() || self.bbr.is_on_load(),
+            cpu.is_some() && self.bbr.is_on_cpu(),
+        );
+        self.clone().bbr(bbr)
+    }
+
     /// What makes two rules the same; taken apart by name, so that a new field
     /// does not go unnoticed.
     fn content(&self) -> impl Eq + Hash + '_ {
@@ -132,12 +169,14 @@ impl SystemRule {
             qps,
             avg_rt_ms,
             max_thread,
+            bbr,
         } = self;
         let fractions = [highest_system_load, highest_cpu_usage, qps, avg_rt_ms];
         (
             head,
             fractions.map(|number| number.map(count_bits)),
             max_thread,
+            bbr,
         )
     }
 }
@@ -153,5 +192,50 @@ impl Eq for SystemRule {}
 impl Hash for SystemRule {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.content().hash(state);
+    }
+}
+
+impl Bbr {
+    /// On load, and on processor use.
+    pub(super) fn of(load: bool, cpu: bool) -> Self {
+        match (load, cpu) {
+            (true, false) => Self::Load,
+            (false, false) => Self::Off,
+            (false, true) => Self::Cpu,
+            (true, true) => Self::Both,
+        }
+    }
+
+    /// Whether load above its threshold refuses only what the machine cannot do.
+    #[must_use]
+    pub fn is_on_load(self) -> bool {
+        matches!(self, Self::Load | Self::Both)
+    }
+
+    /// Whether the same goes for processor use.
+    #[must_use]
+    pub fn is_on_cpu(self) -> bool {
+        matches!(self, Self::Cpu | Self::Both)
+    }
+
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Mode for Bbr {
+    const ALL: &'static [Self] = &[Self::Load, Self::Off, Self::Cpu, Self::Both];
+    const CHOICES: &'static [Choice] = &[
+        Choice::new("load", "load does, as in Sentinel"),
+        Choice::new("off", "none does").or(&["none"]),
+        Choice::new("cpu", "processor use does"),
+        Choice::new("both", "load and processor use do"),
+    ];
+}
+
+impl Serialize for Bbr {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let name = Self::CHOICES.get(*self as usize).map(|choice| choice.name);
+        serializer.serialize_str(name.unwrap_or_default())
     }
 }
