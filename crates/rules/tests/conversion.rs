@@ -121,8 +121,8 @@ fn a_system_rule_of_several_metrics_becomes_one_of_each() {
     assert_eq!(
         rules::<System>(&there),
         [
-            SystemRule::default().concurrency(20),
-            SystemRule::default().qps(100.0)
+            SystemRule::default().qps(100.0),
+            SystemRule::default().concurrency(20)
         ]
     );
 }
