@@ -77,7 +77,7 @@ fn places(limit: u64) -> Limits {
 /// Takes a place, and is counted by its resource.
 fn run(inbound: &Inbound, node: &Node, now: Timestamp, limit: u64) -> Result<Held, NoRoom> {
     let mut held = inbound.enter(now, 1, places(limit))?;
-    node.enter(Share::PERMITS, 0).unwrap();
+    node.enter(Share::PERMITS, 0).expect("few are in flight");
     inbound.settle(&mut held);
     Ok(held)
 }
