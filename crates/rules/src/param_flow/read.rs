@@ -28,6 +28,7 @@ const ITEM_FIELDS: &[FieldSpec] = &[
         .advice("give the value as text")
         .required(),
     FieldSpec::new("count", FieldKind::Number, "its limit")
+        .min(0)
         .advice("give the limit of this value, 0 means none"),
     FieldSpec::new(
         "classType",
@@ -69,6 +70,7 @@ const FIELDS: &[FieldSpec] = &[
         "the limit of each value: calls per durationInSec, or calls at once",
     )
     .default("0")
+    .min(0)
     .advice("give a number of calls"),
     FieldSpec::new(
         BEHAVIOR,

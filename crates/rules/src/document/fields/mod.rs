@@ -9,26 +9,17 @@
 //! In sentinel-golang's dialect a field goes by two names: checks that do not
 //! know of dialects speak of `count`, and what they say is about `threshold`.
 
-use crate::dialect::Dialect;
-use crate::field::{self, Choice, FieldKind, FieldSpec, Mode};
-use crate::kind::{GOLANG_ID, KindSpec};
+mod keys;
+mod objects;
+
+pub(crate) use keys::{dashboards, is_dashboards};
 
 use super::fault::{Fault, Place, Remark, Warning};
 use super::items::Item;
-use super::json::{Member, Shape, Value, shorten};
-
-/// Fields that Sentinel's dashboard, or Sentinel's cluster mode, puts into
-/// rules and that decide nothing here.
-const DASHBOARD: &[&str] = &[
-    "app",
-    "ip",
-    "port",
-    "gmtCreate",
-    "gmtModified",
-    "clusterConfig",
-];
-
-const CLUSTER_MODE: &str = "clusterMode";
+use super::json::{Member, Shape, Value};
+use crate::dialect::Dialect;
+use crate::field::{self, Choice, FieldKind, FieldSpec, Mode};
+use crate::kind::{GOLANG_ID, KindSpec};
 
 /// A rule on its way from JSON, or a rule built in code that is checked.
 #[derive(Debug)]
@@ -59,16 +50,6 @@ pub(crate) struct Found {
     /// Faults of parts that the rule can do without: they refuse the document,
     /// but where faulty rules are skipped only the part is.
     pub(crate) parts: Vec<Fault>,
-}
-
-/// Whether Sentinel's dashboard, or its cluster mode, adds this field.
-pub(crate) fn is_dashboards(name: &str) -> bool {
-    name == CLUSTER_MODE || DASHBOARD.contains(&name)
-}
-
-/// Fields that decide nothing and may stand in any rule.
-pub(crate) fn dashboards() -> impl Iterator<Item = &'static str> {
-    DASHBOARD.iter().copied().chain([CLUSTER_MODE])
 }
 
 /// `flow[3].count`
@@ -313,71 +294,6 @@ impl<'a> Fields<'a> {
         self.fault(field, format!("{shown} is not known; write {known}"));
     }
 
-    /// The objects of a list, whose fields are those of
-    /// [`FieldKind::Objects`]. Those with a fault are left out: where faulty
-    /// rules are skipped, the rule loads without them.
-    pub fn objects<T>(
-        &mut self,
-        field: &'static str,
-        mut read: impl FnMut(&mut Fields<'a>) -> T,
-    ) -> Vec<T> {
-        let Some(FieldKind::Objects(specs)) = self.spec(field).map(|spec| spec.kind) else {
-            return Vec::new();
-        };
-        let Some(value) = self.value(field) else {
-            return Vec::new();
-        };
-        if value.shape() != Shape::List {
-            self.wrong::<()>(field, value, "is not a list");
-            return Vec::new();
-        }
-        let items = match value.items() {
-            Ok(items) => items,
-            Err(message) => {
-                self.fault(field, message);
-                return Vec::new();
-            }
-        };
-        let kind = KindSpec {
-            name: field,
-            head: &[],
-            fields: specs,
-            golang: None,
-            guide: "",
-            ..self.kind
-        };
-        let parent = format!("{}.{field}", self.path());
-        let mut objects = Vec::with_capacity(items.len());
-        for (position, item) in items.into_iter().enumerate() {
-            let fields = Fields {
-                parent: Some(parent.clone()),
-                ..Fields::of_code(kind, position)
-            };
-            match fields.read_object(item, "an object; write {...}") {
-                Ok(mut fields) => {
-                    let object = read(&mut fields);
-                    let found = fields.finish();
-                    if found.faults.is_empty() && found.parts.is_empty() {
-                        self.found.warnings.extend(found.warnings);
-                        objects.push(object);
-                    }
-                    self.found.parts.extend(found.faults);
-                    self.found.parts.extend(found.parts);
-                }
-                Err(fault) => self.found.parts.push(fault),
-            }
-        }
-        objects
-    }
-
-    /// Records that `part` of the object at `position` of the list `field` is
-    /// wrong, in a rule that was built in code.
-    pub fn fault_in(&mut self, field: &'static str, position: usize, part: &str, message: String) {
-        let mut remark = self.remark(field, message);
-        remark.path = format!("{}[{position}].{part}", remark.path);
-        self.found.faults.push(remark);
-    }
-
     /// All that was found.
     pub(crate) fn finish(self) -> Found {
         self.found
@@ -466,6 +382,12 @@ impl<'a> Fields<'a> {
             .filter(|value| value.shape() != Shape::Null)
     }
 
+    /// Where these fields are, as in `flow[3]`.
+    fn path(&self) -> String {
+        let list = self.parent.as_deref().unwrap_or(self.kind.name);
+        format!("{list}[{}]", self.position)
+    }
+
     fn remark(&self, field: &str, message: String) -> Remark {
         let member = self.members.iter().find(|member| member.key == field);
         Remark {
@@ -474,134 +396,6 @@ impl<'a> Fields<'a> {
             message,
         }
     }
-
-    /// That the rule means one thing as Sentinel writes and another as
-    /// sentinel-golang does, and nothing tells which it is.
-    pub(crate) fn two_meanings(&self) -> Fault {
-        let modes = self.members.iter().find_map(|member| {
-            let number: usize = member.value.text().parse().ok()?;
-            let name = |dialect| match self.kind.field(dialect, &member.key)?.kind {
-                FieldKind::Mode(choices) => Some(choices.get(number)?.name),
-                _ => None,
-            };
-            let (here, there) = (name(Dialect::Sentinel)?, name(Dialect::Golang)?);
-            (here != there).then_some((member, number, here, there))
-        });
-        let (path, place, means) = match modes {
-            Some((member, number, here, there)) => (
-                format!("{}.{}", self.path(), member.key),
-                Some(member.value.place()),
-                format!("{number} is {here} in Sentinel's rules and {there} in sentinel-golang's"),
-            ),
-            None => (
-                self.path(),
-                self.place,
-                "means one thing in Sentinel's rules and another in sentinel-golang's".to_owned(),
-            ),
-        };
-        let telling = self.kind.golang.as_ref().and_then(|golang| {
-            let mut names = golang.names.iter();
-            names.find(|(ours, _)| self.kind.told_by(ours).is_some())
-        });
-        let would_do = match telling {
-            Some((ours, theirs)) => {
-                format!("write {ours} (Sentinel) or {theirs} (sentinel-golang), or say the dialect")
-            }
-            None => "say the dialect".to_owned(),
-        };
-        Fault {
-            path,
-            place,
-            message: format!("{means}, and no field tells whose these are; {would_do}"),
-        }
-    }
-
-    /// Where these fields are, as in `flow[3]`.
-    fn path(&self) -> String {
-        let list = self.parent.as_deref().unwrap_or(self.kind.name);
-        format!("{list}[{}]", self.position)
-    }
-
-    fn check_keys(&mut self) {
-        for index in 0..self.members.len() {
-            let member = &self.members[index];
-            let key = &*member.key;
-            let value = member.value;
-            if self.members[..index]
-                .iter()
-                .any(|earlier| earlier.key == key)
-            {
-                self.fault_key(index, "given twice; keep one".to_owned());
-            } else if self.spec(key).is_some() || is_absent(&self.kind, member) {
-                // Read by its kind.
-            } else if self.parent.is_some() {
-                let message = self.unknown(key);
-                self.fault_key(index, message);
-            } else if key == CLUSTER_MODE {
-                if self.flag(CLUSTER_MODE) == Some(true) {
-                    self.warn(
-                        CLUSTER_MODE,
-                        "no cluster here; the rule limits this process alone",
-                    );
-                }
-            } else if let Some(name) = DASHBOARD.iter().find(|name| **name == key) {
-                if value.shape() != Shape::Null {
-                    self.found.dashboard.push(name);
-                }
-            } else {
-                let message = self.unknown(key);
-                self.fault_key(index, message);
-            }
-        }
-    }
-
-    fn unknown(&self, key: &str) -> String {
-        if let Some(golang) = &self.kind.golang {
-            let (owner, here) = match self.dialect {
-                Dialect::Sentinel => (Dialect::Golang, golang.names_here(key)),
-                Dialect::Golang => {
-                    let name = golang.name_there(key);
-                    (Dialect::Sentinel, name.map(str::to_owned))
-                }
-            };
-            if let Some(here) = here {
-                return format!("this is {}'s field; here it is {here}", owner.owner());
-            }
-            if self.kind.told_by(key) == Some(owner) {
-                let (owner, dialect) = (owner.owner(), self.dialect.owner());
-                return format!(
-                    "this is {owner}'s field, and {dialect} has none such; leave it out"
-                );
-            }
-        }
-        let names = || self.kind.fields_in(self.dialect).map(|spec| spec.name);
-        match field::similar(key, names()) {
-            Some(name) => format!("unknown field; did you mean `{name}`?"),
-            None => format!(
-                "unknown field; {} has {}",
-                match self.parent {
-                    Some(_) => format!("an object of {}", self.kind.name),
-                    None => format!("a {} rule", self.kind.name),
-                },
-                names().collect::<Vec<_>>().join(", ")
-            ),
-        }
-    }
-
-    fn fault_key(&mut self, index: usize, message: String) {
-        let member = &self.members[index];
-        let key = shorten(&member.key.escape_debug().to_string());
-        self.found.faults.push(Fault {
-            path: format!("{}.{key}", self.path()),
-            place: Some(member.key_place),
-            message,
-        });
-    }
-}
-
-/// Whether it is a field of the other dialect, written out as absent.
-fn is_absent(kind: &KindSpec, member: &Member<'_>) -> bool {
-    member.value.shape() == Shape::Null && kind.told_by(&member.key).is_some()
 }
 
 fn is_number_in_quotes(value: Value<'_>) -> bool {
