@@ -50,6 +50,41 @@ fn the_example_rules_are_sound() {
 }
 
 #[test]
+fn a_document_of_every_kind_is_sound_and_ten_faults_in_it_are_all_shown() {
+    let (sound, faulty) = (
+        "testdata/rules/every_kind.json",
+        "testdata/rules/ten_faults.json",
+    );
+    let ran = flowgate(&["check", sound, "--deny-warnings"], b"");
+    assert_eq!((ran.code, &*ran.err), (0, ""));
+    let said = "1 authority rule, 1 system rule, 2 paramFlow rules, 4 flow rules, 1 isolation rule, 2 degrade rules";
+    assert_eq!(
+        ran.out,
+        format!("{sound}: ok: {said} for 4 resources and 2 patterns\n")
+    );
+    let ran = flowgate(&["check", faulty, "--json"], b"");
+    assert_eq!(ran.code, 1);
+    let checked: Value = serde_json::from_str(&ran.out).expect("the output is JSON");
+    let faults = checked["faults"].as_array().expect("a list of faults");
+    let paths: Vec<&str> = faults.iter().filter_map(|f| f["path"].as_str()).collect();
+    assert_eq!(
+        paths,
+        [
+            "authority[0].limitApp",
+            "system[0].highestCpuUsage",
+            "paramFlow[0].durationInSec",
+            "paramFlow[0].paramFlowItemList[0].object",
+            "flow[0].count",
+            "flow[1].controlBehavior",
+            "flow[2].resource",
+            "flow[3].cuont",
+            "isolation[0].count",
+            "degrade[0].timeWindow",
+        ]
+    );
+}
+
+#[test]
 fn warnings_are_shown_and_can_be_denied() {
     let rules = br#"{"flow": [{"resource": "a", "count": 0.5}]}"#;
     let ran = flowgate(&["check", "-"], rules);

@@ -36,7 +36,8 @@ fn own(interval: &Interval) -> View<'_> {
 fn admit(node: &Node, now: Timestamp, weight: u32) -> Holds {
     let mut holds = Holds::default();
     let nodes = Nodes::new(node, Traffic::Outbound, None, None);
-    holds.admit(&nodes, now, weight).unwrap();
+    let admitted = holds.admit(&nodes, now, weight);
+    admitted.expect("it can be counted");
     holds
 }
 

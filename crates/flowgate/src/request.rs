@@ -262,6 +262,10 @@ impl<'a, 'r> Request<'a, 'r> {
 }
 
 /// How far a request has come.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation on the way of a call"
+)]
 enum Gone<'a, 'r> {
     In(Entry<'a>),
     Pending(Pending<'a>),

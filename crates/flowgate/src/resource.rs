@@ -56,6 +56,10 @@ struct Compiled {
 }
 
 /// How a call was admitted.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would be an allocation on the way of a call"
+)]
 pub(crate) enum Admitted {
     /// Guarding is switched off.
     Unguarded,

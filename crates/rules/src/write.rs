@@ -27,7 +27,7 @@ pub struct Written {
     pub left_out: Vec<Remark>,
     /// What rules in it do not say, as the dialect cannot.
     pub lost: Vec<Remark>,
-    /// Fields in it that only Flowgate reads, as `flow.mode`.
+    /// Kinds and fields in it that only Flowgate reads, as `flow.mode`.
     pub own: BTreeSet<String>,
 }
 
@@ -86,7 +86,12 @@ pub(crate) fn write_table<K: RuleKind>(table: &RuleTable<K>, dialect: Dialect) -
     for entry in table.entries() {
         let (rule, position) = (entry.rule(), entry.position());
         match K::golang().filter(|_| dialect == Dialect::Golang) {
-            None => list.push(&spec, dialect, rule),
+            None => {
+                if dialect == Dialect::Golang {
+                    list.remarks.own.insert(spec.name.to_owned());
+                }
+                list.push(&spec, dialect, rule);
+            }
             Some(golang) => {
                 let mut there = GolangRule::default();
                 (golang.write)(rule, &mut there);

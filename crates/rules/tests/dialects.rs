@@ -329,14 +329,19 @@ fn system_rules_of_golang_mean_what_they_say() {
             "{members}"
         );
     }
-    let faulty = r#"[{"metricType": 4, "triggerCount": 1.5}, {"metricType": 5}, {"triggerCount": -1}, {"qps": 1}]"#;
+    let faulty = r#"[{"metricType": 4, "triggerCount": 1.5},
+{"metricType": 5, "triggerCount": 1},
+{"triggerCount": -1},
+{"triggerCount": 1, "strategy": 7},
+{"triggerCount": 1, "qps": 1}]"#;
     assert_eq!(
         refused(list("system", faulty, Dialect::Golang)),
         [
             "system[0].triggerCount: 1.5 is above 1; give a share from 0 to 1, for example 0.8 for 80 % (line 1, column 36)",
-            "system[1].metricType: 5 is not known; write 0 (load), 1 (avgRT), 2 (concurrency), 3 (inboundQPS) or 4 (cpuUsage) (line 1, column 57)",
-            "system[2].triggerCount: -1 is negative; give a number of at least 0 (line 1, column 78)",
-            "system[3].qps: this is Sentinel's field; here it is triggerCount (line 1, column 84)",
+            "system[1].metricType: 5 is not known; write 0 (load), 1 (avgRt), 2 (concurrency), 3 (inboundQps) or 4 (cpuUsage) (line 2, column 16)",
+            "system[2].triggerCount: -1 is negative; give a number, at least 0 (line 3, column 18)",
+            "system[3].strategy: 7 is no strategy; give 1 (BBR) or -1 (none) (line 4, column 33)",
+            "system[4].qps: this is Sentinel's field; here it is triggerCount (line 5, column 21)",
         ]
     );
     assert_eq!(
@@ -346,7 +351,7 @@ fn system_rules_of_golang_mean_what_they_say() {
             Dialect::Sentinel
         )),
         [
-            "system[0].triggerCount: this is sentinel-golang's field; here it is highestSystemLoad, avgRt, maxThread, qps or highestCpuUsage (line 1, column 3)"
+            "system[0].triggerCount: this is sentinel-golang's field; here it is qps, maxThread, avgRt, highestSystemLoad or highestCpuUsage (line 1, column 3)"
         ]
     );
 }

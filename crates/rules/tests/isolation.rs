@@ -96,6 +96,29 @@ fn what_cannot_be_meant_is_a_fault() {
 }
 
 #[test]
+fn both_names_of_the_limit_are_read_in_either_dialect() {
+    let golang = r#"{"flow": [{"resource": "a", "threshold": 5, "tokenCalculateStrategy": 0}],
+                     "isolation": [{"resource": "pay", "metricType": 0, "threshold": 20},
+                                   {"resource": "get", "count": 7, "maxQueueingTimeMs": 10}]}"#;
+    let sentinel = r#"{"flow": [{"resource": "a", "count": 5, "grade": 1}],
+                       "isolation": [{"resource": "pay", "threshold": 20},
+                                     {"resource": "get", "count": 7, "maxQueueingTimeMs": 10}]}"#;
+    let expected = [
+        IsolationRule::at_once("pay", 20),
+        IsolationRule::at_once("get", 7).wait_ms(10),
+    ];
+    for document in [golang, sentinel] {
+        let (settings, refuse) = (Settings::default(), OnInvalid::Refuse);
+        let (rules, _) = RuleSet::default()
+            .with_document(document, &settings, refuse)
+            .unwrap();
+        let table = rules.table::<Isolation>();
+        let read: Vec<_> = table.entries().iter().map(|e| e.rule().clone()).collect();
+        assert_eq!(read, expected);
+    }
+}
+
+#[test]
 fn a_line_for_nobody_is_a_warning() {
     let list = r#"[{"resource": "pay", "count": 1, "maxQueueingTimeMs": 5, "maxQueueLength": 0}]"#;
     let [warning] = &warnings(list)[..] else {

@@ -1,11 +1,6 @@
 //! Many threads on the values of one rule: never one call more than the limit,
 //! and nothing lost.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, where a panic is the failure"
-)]
-
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -103,8 +98,9 @@ fn a_limited_value_stays_limited_whatever_threads_flood_the_table() {
             assert_eq!(take(&state, Arg::Str("heavy"), 1), None);
         }
     });
+    // Each newcomer drove another out, but where threads held all that it saw.
+    assert_eq!(state.evicted() + state.overflowed(), THREADS * 30_000 - 31);
     assert!(state.evicted() > 200_000, "{}", state.evicted());
-    assert_eq!(state.overflowed(), 0);
 }
 
 #[test]

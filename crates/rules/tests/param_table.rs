@@ -1,11 +1,6 @@
 //! How many values a hot-parameter rule remembers, whom it forgets, and what
 //! can be read of it.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "helpers of tests, where a panic is the failure"
-)]
-
 use flowgate_core::{Arg, Timestamp};
 use flowgate_rules::param_flow::{HotValue, ParamFlowRule, ParamState, ParamValue, Share, Shares};
 

@@ -2,8 +2,8 @@
 
 use flowgate_rules::flow::MemoryLimits;
 use flowgate_rules::{
-    BreakerStrategy, ControlBehavior, Degrade, DegradeRule, Flow, FlowRule, Forced, Grade, Head,
-    LimitApp, OnInvalid, RuleSet, Settings, Strategy as Reference,
+    BreakerStrategy, ControlBehavior, Degrade, DegradeRule, Dialect, Flow, FlowRule, Forced, Grade,
+    Head, LimitApp, OnInvalid, RuleKind, RuleSet, Settings, Strategy as Reference,
 };
 use proptest::collection::vec;
 use proptest::option;
@@ -142,6 +142,9 @@ fn nearly_rules() -> impl Strategy<Value = String> {
         "memHighWaterMarkBytes",
         "gmtCreate",
         "threshold",
+        "tokenCalculateStrategy",
+        "retryTimeoutMs",
+        "statIntervalInMs",
         "x\\n",
     ]);
     let value = select(vec![
@@ -234,6 +237,47 @@ proptest! {
             entries.map(|e| (e.rule().clone(), e.rule().head.id.clone(), e.id().to_string())).collect()
         };
         prop_assert_eq!(plain(&read), plain(&built));
+    }
+
+    /// In sentinel-golang's dialect too, as far as that has words for them.
+    #[test]
+    fn rules_written_as_golang_does_mean_the_same(
+        flow in vec(flow_rule(), 0..5),
+        breaker in degrade_rule(),
+    ) {
+        let settings = Settings::default();
+        let (flow, _) = RuleSet::default()
+            .with_rules::<Flow>(flow, &settings, OnInvalid::Skip)
+            .unwrap();
+        let written = flow.write_list("flow", Dialect::Golang);
+        let (read, _) = RuleSet::default()
+            .with_list("flow", &written.text, &settings, Dialect::Golang)
+            .unwrap();
+        let meanings = |set: &RuleSet, sayable: bool| -> Vec<FlowRule> {
+            let table = set.table::<Flow>();
+            let rules = table.entries().iter().map(|entry| Flow::normalized(entry.rule()));
+            rules.filter(|rule| {
+                let cannot = rule.grade == Grade::Concurrency
+                    || rule.limit_app != LimitApp::Default
+                    || rule.strategy == Reference::Chain;
+                !sayable || !cannot
+            }).collect()
+        };
+        prop_assert_eq!(meanings(&read, false), meanings(&flow, true));
+        let (breaker, _) = RuleSet::default()
+            .with_rules::<Degrade>(vec![breaker], &settings, OnInvalid::Refuse)
+            .unwrap();
+        let written = breaker.write_list("degrade", Dialect::Golang);
+        let (read, _) = RuleSet::default()
+            .with_list("degrade", &written.text, &settings, Dialect::Golang)
+            .unwrap();
+        let meaning = |set: &RuleSet| -> Vec<DegradeRule> {
+            let table = set.table::<Degrade>();
+            table.entries().iter().map(|entry| Degrade::normalized(entry.rule())).collect()
+        };
+        if written.left_out.is_empty() && written.lost.is_empty() {
+            prop_assert_eq!(meaning(&read), meaning(&breaker));
+        }
     }
 
     #[test]

@@ -50,10 +50,20 @@ fn schemas_are_schemas() {
 #[test]
 fn sound_documents_are_valid_and_faulty_ones_are_not() {
     let schema = document_schema(Dialect::Sentinel);
-    for name in ["access_log.json", "demo/reject.json", "demo/warm_up.json"] {
+    for name in [
+        "every_kind.json",
+        "access_log.json",
+        "demo/reject.json",
+        "demo/warm_up.json",
+    ] {
         assert_eq!(verdict(&schema, &json(&file(name))), Ok(()), "{name}");
     }
     assert!(!schema.is_valid(&json(&file("faulty.json"))));
+    // All but three are faults that a schema can see: a pattern that does not
+    // compile, a value that is not of its type, and no open time in either of
+    // the two fields for it.
+    let faulty = json(&file("ten_faults.json"));
+    assert_eq!(schema.iter_errors(&faulty).count(), 7);
     for kind in ["flow", "degrade"] {
         let golang = json(&file(&format!("golang/{kind}.json")));
         let found = verdict(&list_schema(kind, Dialect::Golang), &golang);

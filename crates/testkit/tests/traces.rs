@@ -3,16 +3,18 @@
 use std::path::{Path, PathBuf};
 
 /// The areas that are decided by what exists: the leap array, lists of
-/// callers, flow rules and circuit breakers.
-const AREAS: [&str; 8] = [
+/// callers, hot parameters, flow rules and circuit breakers.
+const AREAS: [&str; 10] = [
     "authority",
     "leap_array",
     "flow",
     "degrade",
+    "param_flow",
     "ideal/authority",
     "ideal/leap_array",
     "ideal/flow",
     "ideal/degrade",
+    "ideal/param_flow",
 ];
 
 fn traces() -> PathBuf {

@@ -20,6 +20,7 @@ pub(super) fn of_fields(fields: &[FieldSpec]) -> String {
     let mut table = String::from("| field | type | default | meaning |\n|---|---|---|---|\n");
     rows(&mut table, fields, |_| None);
     table.push('\n');
+    parts(&mut table, fields);
     modes(&mut table, fields);
     for field in fields {
         if let FieldKind::Objects(parts) = field.kind {
@@ -52,6 +53,7 @@ pub(super) fn of_golang(spec: &KindSpec) -> String {
         })
     });
     table.push('\n');
+    parts(&mut table, golang.fields);
     modes(&mut table, golang.fields);
     table
 }
@@ -99,6 +101,19 @@ fn type_of(field: &FieldSpec) -> String {
         (Some(min), None) => format!("{name} ≥ {min}"),
         (None, Some(max)) => format!("{name} ≤ {max}"),
         (None, None) => name.to_owned(),
+    }
+}
+
+/// The fields of the objects in lists.
+fn parts(table: &mut String, fields: &[FieldSpec]) {
+    for field in fields {
+        if let FieldKind::Objects(parts) = field.kind {
+            let _ = writeln!(table, "| in `{}` | type | default | meaning |", field.name);
+            table.push_str("|---|---|---|---|\n");
+            rows(table, parts, |_| None);
+            table.push('\n');
+            modes(table, parts);
+        }
     }
 }
 

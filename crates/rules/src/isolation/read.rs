@@ -21,6 +21,7 @@ const FIELDS: &[FieldSpec] = &[
     )
     .min(0)
     .advice("give a number of permits, 0 means that no call may run")
+    .added()
     .shared(),
     THRESHOLD,
     METRIC_TYPE,
@@ -32,6 +33,7 @@ const FIELDS: &[FieldSpec] = &[
     .default("0")
     .min(0)
     .advice("give milliseconds, 0 means do not wait")
+    .added()
     .shared(),
     FieldSpec::new(
         "maxQueueLength",
@@ -41,6 +43,7 @@ const FIELDS: &[FieldSpec] = &[
     .default("1000")
     .min(0)
     .advice("give a number of calls, at least 1")
+    .added()
     .shared(),
 ];
 
@@ -54,6 +57,7 @@ const THRESHOLD: FieldSpec = FieldSpec::new(
 )
 .min(0)
 .advice("give a number of permits, 0 means that no call may run")
+.added()
 .shared();
 
 const METRIC_TYPE: FieldSpec = FieldSpec::new(
@@ -63,6 +67,7 @@ const METRIC_TYPE: FieldSpec = FieldSpec::new(
 )
 .default("0")
 .advice("give 0 (concurrency), or leave it out")
+.added()
 .shared();
 
 /// All that sentinel-golang's `metricType` can say.
@@ -81,6 +86,7 @@ impl RuleKind for Isolation {
     const NAME: &'static str = "isolation";
     const ABOUT: &'static str =
         "limits how much of a resource runs at once; calls beyond that are refused or wait";
+    const GUIDE: &'static str = include_str!("guide.md");
     type Rule = IsolationRule;
     /// Permits are counted by the node.
     type State = ();
@@ -165,6 +171,12 @@ impl RuleKind for Isolation {
 /// What sentinel-golang does not know is written as here: it takes no notice,
 /// and Flowgate reads it in either dialect.
 fn write(rule: &IsolationRule, there: &mut GolangRule) {
+    if rule.count == 0 {
+        there.refuses(
+            "count",
+            "sentinel-golang drops a rule of 0 permits, so all calls would run; give at least 1",
+        );
+    }
     there.field("threshold", rule.count);
     there.field("metricType", Metric::Concurrency as u8);
     if rule.waits() {

@@ -9,6 +9,7 @@
 //! cells    its line, or its places   (queued; calls at once)
 //! table    the values remembered: bounded, read without a lock
 //! state    find the value, take what the call needs, all or nothing
+//! hot      which values are the hottest, and how many there are
 //! decide   which value a call names, and what the decision means for the call
 //! read     the rule's JSON
 //! ```
@@ -21,15 +22,19 @@
 mod bucket;
 mod cells;
 mod decide;
+mod golang;
+mod hot;
 mod limit;
+mod normal;
 mod read;
 mod rule;
 mod state;
 mod table;
 mod value;
 
+pub use hot::HotValue;
 pub use rule::{Param, ParamFlowRule, ParamItem};
-pub use state::{HotValue, ParamState, Refusal, Share, Shares};
+pub use state::{ParamState, Refusal, Share, Shares};
 pub use value::ParamValue;
 
 /// The kind `paramFlow`, Sentinel's word for hot parameters.

@@ -1,7 +1,8 @@
 //! How a hot-parameter rule is written in JSON, and what makes it valid.
 
 use super::value::Class;
-use super::{Param, ParamFlow, ParamFlowRule, ParamItem, ParamState, ParamValue};
+use super::{Param, ParamFlow, ParamFlowRule, ParamItem, ParamState, ParamValue, golang};
+use crate::dialect::Golang;
 use crate::document::Fields;
 use crate::field::{Choice, FieldKind, FieldSpec, Mode};
 use crate::head::Head;
@@ -24,7 +25,8 @@ const BEHAVIORS: &[Choice] = &[
 
 const ITEM_FIELDS: &[FieldSpec] = &[
     FieldSpec::new("object", FieldKind::Text, "the value, as text")
-        .advice("give the value as text"),
+        .advice("give the value as text")
+        .required(),
     FieldSpec::new("count", FieldKind::Number, "its limit")
         .advice("give the limit of this value, 0 means none"),
     FieldSpec::new(
@@ -56,7 +58,8 @@ const FIELDS: &[FieldSpec] = &[
         "the attachment that is counted by, instead of an argument",
     )
     .advice("give the attachment's name")
-    .shared(),
+    .shared()
+    .added(),
     FieldSpec::new("grade", FieldKind::Mode(Grade::CHOICES), "what is counted")
         .default("1")
         .advice("give 0 (concurrency) or 1 (qps)"),
@@ -82,7 +85,8 @@ const FIELDS: &[FieldSpec] = &[
     )
     .default("0")
     .advice("give milliseconds, 0 means do not wait")
-    .shared(),
+    .shared()
+    .min(0),
     FieldSpec::new(
         "burstCount",
         FieldKind::Whole,
@@ -90,7 +94,8 @@ const FIELDS: &[FieldSpec] = &[
     )
     .default("0")
     .advice("give a number of calls, 0 means none")
-    .shared(),
+    .shared()
+    .min(0),
     FieldSpec::new(
         "durationInSec",
         FieldKind::Whole,
@@ -98,7 +103,8 @@ const FIELDS: &[FieldSpec] = &[
     )
     .default("1")
     .advice("give seconds, at least 1")
-    .shared(),
+    .shared()
+    .min(1),
     FieldSpec::new(
         ITEMS,
         FieldKind::Objects(ITEM_FIELDS),
@@ -112,18 +118,26 @@ const FIELDS: &[FieldSpec] = &[
         "the most values remembered per resource; absent: 4000 for each second of durationInSec, at most 200000",
     )
     .advice("give a number of values from 1 to 16777216, or leave it out")
-    .shared(),
+    .shared()
+    .added()
+    .min(1)
+    .max(16_777_216),
 ];
 
 impl RuleKind for ParamFlow {
     const NAME: &'static str = "paramFlow";
     const ABOUT: &'static str =
         "limits how much of a resource each value of an argument may use: hot parameters";
+    const GUIDE: &'static str = include_str!("guide.md");
     type Rule = ParamFlowRule;
     type State = ParamState;
 
     fn fields() -> &'static [FieldSpec] {
         FIELDS
+    }
+
+    fn golang() -> Option<Golang<Self>> {
+        Some(golang::FORM)
     }
 
     fn parse(head: Head, fields: &mut Fields<'_>) -> ParamFlowRule {
@@ -197,6 +211,10 @@ impl RuleKind for ParamFlow {
                 "not used: a queue has no burst; leave it out, or refuse at once (controlBehavior 0)",
             );
         }
+    }
+
+    fn normalized(rule: &ParamFlowRule) -> ParamFlowRule {
+        rule.normalized()
     }
 
     fn head(rule: &ParamFlowRule) -> &Head {

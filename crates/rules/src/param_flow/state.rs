@@ -5,11 +5,11 @@ use std::time::Duration;
 use flowgate_core::{Arg, Measure, Timestamp};
 use smallvec::SmallVec;
 
+use super::ParamFlowRule;
 use super::bucket::{Bucket, Short, Taken};
 use super::cells::{Line, Places, place_from_words, place_to_words};
 use super::limit::Limit;
-use super::table::{Address, Cell, Figures, Key, Pinned, Special, Table};
-use super::{ParamFlowRule, ParamValue};
+use super::table::{Address, Cell, Key, Pinned, Special, Table};
 use crate::Grade;
 use crate::flow::pacing::TooLong;
 
@@ -21,13 +21,13 @@ use crate::flow::pacing::TooLong;
 /// lock that only newcomers share.
 #[derive(Debug)]
 pub struct ParamState {
-    values: Values,
+    pub(super) values: Values,
     wait_ns_max: u64,
 }
 
 /// One table, of whatever the rule counts.
 #[derive(Debug)]
-enum Values {
+pub(super) enum Values {
     Tokens(Table<Bucket>),
     Lines(Table<Line>),
     Places(Table<Places>),
@@ -52,23 +52,6 @@ pub struct Refusal {
     /// After what time the call would pass if nobody else came. `None`: never,
     /// or not foreseeable.
     pub retry_after: Option<Duration>,
-}
-
-/// One of the values that a rule remembers, and what it has called.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HotValue {
-    /// The value.
-    pub value: ParamValue,
-    /// Calls that passed since it was first seen.
-    pub passed: u64,
-    /// Calls refused since then, up to four billion.
-    pub refused: u64,
-}
-
-impl HotValue {
-    fn calls(&self) -> u64 {
-        self.passed + self.refused
-    }
 }
 
 impl ParamState {
@@ -159,54 +142,6 @@ impl ParamState {
         {
             value.cell().leave();
         }
-    }
-
-    /// The `k` values with the most calls since they were first seen, hottest
-    /// first. Exact over the values remembered; looks at all of them, so it is
-    /// for people, not for calls.
-    #[must_use]
-    pub fn top(&self, k: usize) -> Vec<HotValue> {
-        let mut top: Vec<HotValue> = Vec::new();
-        self.each(|key, text, (passed, refused)| {
-            if passed + refused == 0 {
-                return;
-            }
-            top.push(HotValue {
-                value: ParamValue::of_key(key, text),
-                passed,
-                refused,
-            });
-            // Kept short now and then, or a million values would be copied.
-            if top.len() >= k.saturating_mul(2).max(1_024) {
-                keep_hottest(&mut top, k);
-            }
-        });
-        keep_hottest(&mut top, k);
-        top
-    }
-
-    /// How many values are remembered, those with limits of their own included.
-    #[must_use]
-    pub fn values(&self) -> u64 {
-        self.figures().values
-    }
-
-    /// How many values were forgotten to make room for others.
-    #[must_use]
-    pub fn evicted(&self) -> u64 {
-        self.figures().evicted
-    }
-
-    /// How many calls of new values found no room and shared the overflow.
-    #[must_use]
-    pub fn overflowed(&self) -> u64 {
-        self.figures().overflowed
-    }
-
-    /// Memory in use, in bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.figures().bytes
     }
 
     fn take_all(
@@ -337,22 +272,6 @@ impl ParamState {
             retry_after: None,
         }
     }
-
-    fn each(&self, visit: impl FnMut(Key, Option<&str>, (u64, u64))) {
-        match &self.values {
-            Values::Tokens(table) => table.each(visit),
-            Values::Lines(table) => table.each(visit),
-            Values::Places(table) => table.each(visit),
-        }
-    }
-
-    fn figures(&self) -> Figures {
-        match &self.values {
-            Values::Tokens(table) => table.figures(),
-            Values::Lines(table) => table.figures(),
-            Values::Places(table) => table.figures(),
-        }
-    }
 }
 
 fn table<C: Cell<Limit = Limit>>(rule: &ParamFlowRule) -> Table<C> {
@@ -402,10 +321,4 @@ fn no_place(limit: &Limit, in_flight: u64) -> Refusal {
         observed: in_flight as f64,
         retry_after: None,
     }
-}
-
-/// The `k` with the most calls, in that order.
-fn keep_hottest(values: &mut Vec<HotValue>, k: usize) {
-    values.sort_by_key(|value| std::cmp::Reverse(value.calls()));
-    values.truncate(k);
 }

@@ -25,7 +25,14 @@ pub(super) const FORM: Golang<System> = Golang {
     spec: GolangSpec {
         kind: "system",
         fields: FIELDS,
-        names: &[("bbr", STRATEGY)],
+        names: &[
+            ("qps", TRIGGER),
+            ("maxThread", TRIGGER),
+            ("avgRt", TRIGGER),
+            ("highestSystemLoad", TRIGGER),
+            ("highestCpuUsage", TRIGGER),
+            ("bbr", STRATEGY),
+        ],
     },
     parse,
     write,
@@ -97,6 +104,10 @@ fn parse(head: Head, fields: &mut Fields<'_>) -> SystemRule {
     fields.rename(metric.field_here(), TRIGGER);
     if !fields.has(TRIGGER) {
         fields.fault(TRIGGER, "missing; give a number, at least 0");
+    } else if let Some(trigger @ ..0.0) = fields.number(TRIGGER) {
+        // -1 is off in Sentinel's rules only.
+        let message = format!("{trigger} is negative; give a number, at least 0");
+        fields.fault(TRIGGER, message);
     }
     let strategy = fields.number(STRATEGY).unwrap_or_default();
     if ![-1.0, 0.0, 1.0].contains(&strategy) {

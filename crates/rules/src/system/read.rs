@@ -22,7 +22,8 @@ const FIELDS: &[FieldSpec] = &[
         "share of the processors, 0 to 1, above which nothing is let in; -1: off",
     )
     .default("-1")
-    .advice("give a share, for example 0.8 for 80 %, or leave it out"),
+    .advice("give a share, for example 0.8 for 80 %, or leave it out")
+    .max(1),
     FieldSpec::new(
         "qps",
         FieldKind::Number,

@@ -39,8 +39,9 @@ const PASS_SHIFT: u32 = 17;
 /// down to nothing.
 const HEAT_MAX: u32 = 255;
 
-/// The place of one value.
+/// The place of one value: one cache line, whatever the cell.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Slot<C> {
     pins: AtomicU64,
     /// `generation (32 bits) | limit (16) | kind of key (8) | unused (8)`
@@ -51,9 +52,6 @@ pub(crate) struct Slot<C> {
     refused: AtomicU32,
     /// The next slot of the same chain.
     pub(super) next: AtomicU32,
-    /// The first slot of the chain that has this slot's number. Of the index,
-    /// not of the value.
-    pub(super) first: AtomicU32,
     /// How much used of late. Lossy: it only says whom to forget first.
     heat: AtomicU32,
     cell: C,
@@ -93,7 +91,6 @@ impl<C: Cell> Slot<C> {
             high: AtomicU64::new(0),
             refused: AtomicU32::new(0),
             next: AtomicU32::new(NONE),
-            first: AtomicU32::new(NONE),
             heat: AtomicU32::new(0),
             cell: C::default(),
         }
@@ -137,6 +134,11 @@ impl<C: Cell> Slot<C> {
     #[inline]
     pub(super) fn unpin(&self) {
         self.pins.fetch_sub(PIN, Ordering::Release);
+    }
+
+    /// Whether somebody is counted in, as far as one can tell.
+    pub(super) fn is_pinned(&self) -> bool {
+        self.pins.load(Ordering::Relaxed) & PINS != 0
     }
 
     /// Closes the slot if nobody is counted in.

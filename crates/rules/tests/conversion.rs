@@ -1,0 +1,217 @@
+//! From one dialect to the other and back: the same rules, or a word about
+//! what is not.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
+use std::path::Path;
+
+use flowgate_rules::{
+    Degrade, DegradeRule, Dialect, Flow, FlowRule, Isolation, IsolationRule, Kinds, OnInvalid,
+    ParamFlow, ParamFlowRule, RuleKind, RuleMode, RuleSet, Settings, System, SystemRule,
+};
+
+fn set<K: RuleKind>(rules: Vec<K::Rule>) -> RuleSet {
+    let none = RuleSet::default();
+    let (set, _) = none
+        .with_rules::<K>(rules, &Settings::default(), OnInvalid::Refuse)
+        .unwrap();
+    set
+}
+
+/// The rules of `set` after a detour through `dialect`.
+fn detour(set: &RuleSet, kind: &str, dialect: Dialect) -> RuleSet {
+    let written = set.write_list(kind, dialect);
+    assert_eq!((&*written.left_out, &*written.lost), (&[][..], &[][..]));
+    let text = written.text;
+    let (there, report) = RuleSet::default()
+        .with_list(kind, &text, &Settings::default(), dialect)
+        .unwrap_or_else(|error| panic!("{text}{error}"));
+    assert_eq!(report.duplicates, [], "{text}");
+    there
+}
+
+fn rules<K: RuleKind>(set: &RuleSet) -> Vec<K::Rule> {
+    let table = set.table::<K>();
+    table.entries().iter().map(|e| e.rule().clone()).collect()
+}
+
+fn comes_back<K: RuleKind>(there: Vec<K::Rule>) {
+    let before = set::<K>(there.clone());
+    let golang = detour(&before, K::NAME, Dialect::Golang);
+    let back = detour(&golang, K::NAME, Dialect::Sentinel);
+    assert_eq!(rules::<K>(&back), there);
+}
+
+#[test]
+fn flow_rules_come_back_as_they_were() {
+    let base = |name: &str| FlowRule::qps(name, 7.25);
+    comes_back::<Flow>(vec![
+        base("a"),
+        base("b").id("b").rate_limiter(0),
+        base("c").rate_limiter(500).warm_up(3),
+        base("d").warm_up(10).cold_factor(5),
+        base("e").relate("x"),
+        base("f").per_ms(60_000).boxes(6),
+        base("g.*").regex(),
+        base("h").observe(),
+        base("i").mode(RuleMode::Off),
+        FlowRule {
+            warm_up_period_sec: 3,
+            max_queueing_time_ms: 9,
+            ..base("j")
+        },
+    ]);
+}
+
+#[test]
+fn breakers_come_back_as_they_were() {
+    comes_back::<Degrade>(vec![
+        DegradeRule::slow_ratio("a", 200.0, 0.5, 10).buckets(10),
+        DegradeRule::error_ratio("b", 0.5, 3)
+            .probes(3)
+            .probe_success_ratio(0.6),
+        DegradeRule::error_count("c", 7.0, 0).time_window_ms(1_500),
+        DegradeRule::error_ratio("d", 0.5, 3)
+            .back_off(2.0, 600)
+            .jitter(0.25),
+        DegradeRule::error_ratio("e", 0.5, 3).last_calls(100),
+        DegradeRule::error_ratio("f", 0.5, 3).half_open_timeout_ms(77),
+    ]);
+}
+
+#[test]
+fn hot_parameters_isolation_and_system_come_back_as_they_were() {
+    comes_back::<ParamFlow>(vec![
+        ParamFlowRule::qps("a", 0, 5.0)
+            .burst(2)
+            .item("vip", 50.0)
+            .item(7, 3.0)
+            .item(true, 0.0)
+            .item(1.5, 1.0),
+        ParamFlowRule::qps("b", -1, 5.0)
+            .rate_limiter(300)
+            .duration_in_sec(60),
+        ParamFlowRule::concurrency("c", 1, 2.0).max_values(100),
+        ParamFlowRule::qps("d", 0, 5.0).by_key("tenant"),
+    ]);
+    comes_back::<Isolation>(vec![
+        IsolationRule::at_once("a", 4),
+        IsolationRule::at_once("b", 4).wait_ms(300).queue_length(20),
+    ]);
+    comes_back::<System>(vec![
+        SystemRule::default().qps(100.0).id("q"),
+        SystemRule::default().load(4.0),
+        SystemRule::default().cpu(0.8),
+        SystemRule::default().avg_rt_ms(250.5),
+        SystemRule::default().concurrency(20),
+    ]);
+}
+
+/// One rule of Sentinel's is several of sentinel-golang's.
+#[test]
+fn a_system_rule_of_several_metrics_becomes_one_of_each() {
+    let rule = SystemRule::default().qps(100.0).concurrency(20).id("s");
+    let there = detour(&set::<System>(vec![rule]), "system", Dialect::Golang);
+    let table = there.table::<System>();
+    let ids: Vec<&str> = table.entries().iter().map(|e| &**e.id()).collect();
+    assert_eq!(ids, ["s", "s-2"]);
+    assert_eq!(
+        rules::<System>(&there),
+        [
+            SystemRule::default().qps(100.0),
+            SystemRule::default().concurrency(20)
+        ]
+    );
+}
+
+#[test]
+fn what_golang_cannot_say_is_told_and_left_out() {
+    let flow = set::<Flow>(vec![
+        FlowRule::qps("a", 1.0),
+        FlowRule::qps("b", 1.0).limit_app("web"),
+        FlowRule::qps("c", 1.0).chain("entrance"),
+        FlowRule::concurrency("d", 1.0),
+    ]);
+    let said = |remarks: &[flowgate_rules::Remark]| -> Vec<String> {
+        remarks.iter().map(ToString::to_string).collect()
+    };
+    let written = flow.write_list("flow", Dialect::Golang);
+    assert_eq!(
+        said(&written.left_out),
+        [
+            "flow[1].limitApp: sentinel-golang knows no origins, so the rule would be for all calls; leave it out",
+            "flow[2].strategy: sentinel-golang knows no contexts, so the rule would be for all calls; leave it out",
+            "flow[3].grade: sentinel-golang has no flow rules on calls at once; write an isolation rule",
+        ]
+    );
+    assert_eq!(written.text.matches("resource").count(), 1);
+    let param = set::<ParamFlow>(vec![
+        ParamFlowRule::qps("a", 0, 5.5)
+            .item('x', 1.0)
+            .item("y", 1.0),
+    ]);
+    let written = param.write_list("paramFlow", Dialect::Golang);
+    assert_eq!(
+        said(&written.lost),
+        [
+            "paramFlow[0].count: 5.5 becomes 5, as sentinel-golang has whole ones; give a whole number",
+            "paramFlow[0].paramFlowItemList: sentinel-golang has no type for x; give a number of 64 bits, text, true or false",
+        ]
+    );
+    let breakers = set::<Degrade>(vec![
+        DegradeRule::slow_ratio("a", 10.5, 0.5, 1),
+        DegradeRule::consecutive_errors("b", 3.0, 1),
+    ]);
+    let written = breakers.write_list("degrade", Dialect::Golang);
+    assert_eq!((written.lost.len(), written.left_out.len()), (1, 1));
+    let nobody = set::<Isolation>(vec![IsolationRule::at_once("a", 0)]);
+    assert_eq!(
+        nobody
+            .write_list("isolation", Dialect::Golang)
+            .left_out
+            .len(),
+        1
+    );
+}
+
+/// No rule is lost or made twice on the way of a whole document.
+#[test]
+fn a_document_of_every_kind_comes_back_with_the_same_meaning() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/rules/every_kind.json");
+    let text = std::fs::read_to_string(path).unwrap();
+    let load = |text: &str| {
+        let none = RuleSet::default();
+        none.with_document(text, &Settings::default(), OnInvalid::Refuse)
+            .unwrap_or_else(|error| panic!("{text}{error}"))
+    };
+    let (rules, _) = load(&text);
+    let specs = Kinds::standard().specs();
+    let kinds: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
+    let there = rules.write(&kinds, Dialect::Golang);
+    let own: Vec<&str> = there.own.iter().map(String::as_str).collect();
+    assert_eq!(
+        own,
+        [
+            "authority",
+            "flow.match",
+            "flow.mode",
+            "isolation.maxQueueLength",
+            "isolation.maxQueueingTimeMs",
+            "paramFlow.paramKey"
+        ]
+    );
+    let (golang, report) = load(&there.text);
+    assert_eq!(report.dialect, Dialect::Golang);
+    let back = golang.write(&kinds, Dialect::Sentinel);
+    let (again, report) = load(&back.text);
+    assert_eq!(
+        (report.dialect, &*report.warnings),
+        (Dialect::Sentinel, &[][..])
+    );
+    // The system rule has become four; written once more, they are the same.
+    assert_eq!(again.write(&kinds, Dialect::Golang).text, there.text);
+    assert_eq!(again.infos().len(), rules.infos().len() + 3);
+}
