@@ -110,8 +110,8 @@ impl EngineBuilder {
         self
     }
 
-    /// The largest response time that the least response time shows, and what
-    /// it shows while nothing was measured. Default: 5 s.
+    /// The least response time that the BBR test of system rules reckons with
+    /// while nothing was measured, and the largest one. Default: 5 s.
     pub fn rt_max(mut self, rt: Duration) -> Self {
         self.rt_max = rt;
         self

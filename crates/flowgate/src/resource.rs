@@ -36,8 +36,10 @@ pub(crate) struct ResourceInner {
     /// Under what name rules keep what they remember of this resource.
     state: Arc<str>,
     pub(crate) node: Arc<Node>,
-    pub(crate) origins: NamedNodes,
-    pub(crate) contexts: NamedNodes,
+    /// Resources beyond the limit have these in common, as they have the node:
+    /// a rule on callers would count for nothing with one for each call.
+    pub(crate) origins: Arc<NamedNodes>,
+    pub(crate) contexts: Arc<NamedNodes>,
     pub(crate) shared: Arc<Shared>,
     /// Of a resource beyond the limit: where it may find a place by now.
     registry: Option<Weak<Registry>>,
@@ -257,8 +259,16 @@ impl Resource {
 
 impl ResourceInner {
     pub(crate) fn new(name: &str, state: &str, shared: &Arc<Shared>) -> Self {
-        let node = Arc::new(Node::new(&shared.nodes));
-        Self::with_node(name, state, shared, node, None)
+        ResourceInner {
+            name: name.into(),
+            state: state.into(),
+            node: Arc::new(Node::new(&shared.nodes)),
+            origins: Arc::default(),
+            contexts: Arc::default(),
+            shared: Arc::clone(shared),
+            registry: None,
+            chain: Derived::new(Compiled::default()),
+        }
     }
 
     /// A resource with a name of its own, counting where `other` counts.
@@ -269,24 +279,14 @@ impl ResourceInner {
         other: &ResourceInner,
         registry: Weak<Registry>,
     ) -> Self {
-        Self::with_node(name, state, shared, Arc::clone(&other.node), Some(registry))
-    }
-
-    fn with_node(
-        name: &str,
-        state: &str,
-        shared: &Arc<Shared>,
-        node: Arc<Node>,
-        registry: Option<Weak<Registry>>,
-    ) -> Self {
         ResourceInner {
             name: name.into(),
             state: state.into(),
-            node,
-            origins: NamedNodes::default(),
-            contexts: NamedNodes::default(),
+            node: Arc::clone(&other.node),
+            origins: Arc::clone(&other.origins),
+            contexts: Arc::clone(&other.contexts),
             shared: Arc::clone(shared),
-            registry,
+            registry: Some(registry),
             chain: Derived::new(Compiled::default()),
         }
     }

@@ -59,6 +59,25 @@ fn concurrency_rules_hold_on_resources_beyond_the_limit() {
 }
 
 #[test]
+fn rules_on_callers_hold_on_resources_beyond_the_limit_and_count_them_once() {
+    for rules in [
+        r#"[{"resource": "path/.*", "regex": true, "count": 2, "limitApp": "web"}]"#,
+        r#"[{"resource": "path/.*", "regex": true, "count": 2, "limitApp": "other"}]"#,
+        r#"[{"resource": "path/.*", "regex": true, "count": 2, "strategy": 2, "refResource": "web"}]"#,
+    ] {
+        let (engine, _time) = built(Engine::builder().resources_max(1).callers_max(50));
+        engine.load_json("flow", rules).unwrap();
+        let ask = |name: &str| engine.request(name).origin("web").context("web").entry();
+        ask("a").unwrap().exit();
+        let passed = (0..100).filter(|n| ask(&format!("path/{n}")).is_ok());
+        assert_eq!(passed.count(), 2, "{rules}");
+        // Once for `a`, once for all beyond the limit.
+        let stats = engine.stats();
+        assert_eq!((stats.callers, stats.overflowed_origins), (4, 0));
+    }
+}
+
+#[test]
 fn a_handle_taken_beyond_the_limit_obeys_rules_that_are_loaded_later() {
     for rule in [
         r#"[{"resource": "b", "count": 0}]"#,

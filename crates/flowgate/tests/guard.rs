@@ -347,7 +347,7 @@ fn origins_and_contexts_have_figures_of_their_own() {
     assert_eq!(origin, context);
     assert_eq!(Totals::from(origin.clone()), expected);
     // Sum of times by sum of weights.
-    assert_eq!((origin.avg_rt, origin.min_rt), (ms(15), ms(30)));
+    assert_eq!((origin.avg_rt, origin.min_rt), (ms(15), Some(ms(30))));
     assert_eq!(totals(&orders).pass, 3);
     // Calls of the default context are not counted apart unless asked for.
     assert_eq!(engine.context_node("orders", ""), None);

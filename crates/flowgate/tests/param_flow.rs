@@ -3,7 +3,7 @@
 mod common;
 
 use common::{document, ms};
-use flowgate::{Arg, BlockKind, Engine, HitCounts, Measure, Outcome, ParamFlow, Resource};
+use flowgate::{Arg, BlockKind, Engine, HitCounts, Measure, ParamFlow, Resource};
 
 fn rules(list: &str) -> (Engine, flowgate::ManualClock) {
     document(&format!(r#"{{"paramFlow": {list}}}"#))
@@ -38,25 +38,6 @@ fn b063_a_negative_index_is_counted_from_the_end_of_each_call() {
     assert_eq!(table.entries()[0].rule().param, flowgate::Param::Index(-1));
     let (engine, _) = rules(r#"[{"resource": "a", "paramIdx": -5, "count": 0}]"#);
     assert!(passes(&engine.resource("a"), &[text("a"), text("b")]));
-}
-
-// https://github.com/alibaba/Sentinel/issues/2374
-#[test]
-fn b090_a_place_per_value_comes_back_however_a_call_ends() {
-    let (engine, _) = rules(r#"[{"resource": "a", "paramIdx": 0, "count": 1, "grade": 0}]"#);
-    let a = engine.resource("a");
-    let key = [Arg::from("key")];
-    for round in 0..1_000 {
-        let entry = a.request().args(&key).entry();
-        let entry = entry.expect("it is alone");
-        assert!(!passes(&a, &key));
-        match round % 3 {
-            0 => entry.exit(),
-            1 => entry.exit_with(Outcome::Cancelled),
-            _ => drop(entry),
-        }
-    }
-    assert!(passes(&a, &key));
 }
 
 #[test]

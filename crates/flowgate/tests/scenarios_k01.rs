@@ -7,7 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{Totals, at, flow, ms, passed, refusal, release_ms, totals};
+use common::{
+    KEY, Totals, at, document, flow, ms, on_paused_time, passed, passed_with, refusal, release_ms,
+    seen_by_all, totals,
+};
+use flowgate::{Arg, BlockKind, Entry, Pending, Traffic};
 
 /// At most `count` calls per minute, in boxes of 10 s.
 fn per_minute(count: u32) -> String {
@@ -15,6 +19,20 @@ fn per_minute(count: u32) -> String {
         r#"[{{"resource": "r", "count": {count}, "statIntervalMs": 60000,
               "statSlidingWindowBucketCount": 6}}]"#
     )
+}
+
+// https://github.com/boinkor-net/governor/issues/249, with the bucket of one
+// parameter value, which is refilled once more than its second has passed.
+#[test]
+fn b001_an_idle_spell_fills_the_bucket_of_a_value_and_gives_not_one_call_more() {
+    let rule = r#"{"paramFlow": [{"resource": "r", "paramIdx": 0, "count": 5}]}"#;
+    for (idle_ms, earned) in [(200, 0), (1_000, 0), (1_001, 5), (2_000, 5), (3_600_000, 5)] {
+        let (engine, time) = document(rule);
+        let r = engine.resource("r");
+        assert_eq!(passed_with(&r, &KEY, 6), 5);
+        at(&time, idle_ms);
+        assert_eq!(passed_with(&r, &KEY, 7), earned, "idle for {idle_ms} ms");
+    }
 }
 
 // https://github.com/Kuadrant/limitador/commit/0c1f02e
@@ -30,6 +48,31 @@ fn b002_a_weight_above_the_limit_is_refused_on_a_fresh_key_and_on_an_expired_one
         let eleven = r.request().weight(11).entry().unwrap_err();
         assert_eq!(eleven.retry_after(), None);
         assert_eq!(passed(&r, 11), 10, "used before: {used}");
+    }
+}
+
+// https://github.com/Kuadrant/limitador/commit/0c1f02e, for the other limits
+// that weigh calls: ten at once, or ten per minute.
+#[test]
+fn b002_a_weight_above_any_limit_is_refused_and_consumes_nothing() {
+    for rules in [
+        r#"{"paramFlow": [{"resource": "r", "paramIdx": 0, "count": 10, "durationInSec": 60}]}"#,
+        r#"{"isolation": [{"resource": "r", "count": 10}]}"#,
+        r#"{"system": [{"qps": 10}]}"#,
+        r#"{"flow": [{"resource": "r", "count": 10, "grade": 0}]}"#,
+    ] {
+        for used in [false, true] {
+            let (engine, time) = document(rules);
+            let r = engine.resource("r");
+            let ask = |weight| seen_by_all(&r).weight(weight).try_entry();
+            if used {
+                ask(1).unwrap().exit();
+                at(&time, 61_000);
+            }
+            assert_eq!(ask(11).unwrap_err().retry_after(), None, "{rules}");
+            let held: Vec<Entry<'_>> = (0..12).map_while(|_| ask(1).ok()).collect();
+            assert_eq!(held.len(), 10, "{rules}, used before: {used}");
+        }
     }
 }
 
@@ -120,6 +163,45 @@ fn b006_a_weight_that_never_fits_a_line_in_use_is_told_apart_from_later() {
     );
 }
 
+// https://github.com/boinkor-net/governor/issues/11: of one value, and of all
+// calls together.
+#[test]
+fn b006_a_weight_that_never_fits_a_bucket_or_the_whole_is_told_apart_from_later() {
+    for (rules, later_ms) in [
+        (
+            r#"{"paramFlow": [{"resource": "r", "paramIdx": 0, "count": 10}]}"#,
+            1_001,
+        ),
+        (r#"{"system": [{"qps": 10}]}"#, 1_000),
+    ] {
+        let (engine, _time) = document(rules);
+        let r = engine.resource("r");
+        let ask = |weight| seen_by_all(&r).weight(weight).try_entry().map(drop);
+        let never = ask(11).unwrap_err();
+        assert_eq!((never.limit(), never.retry_after()), (10.0, None));
+        assert_eq!(ask(10), Ok(()));
+        assert_eq!(ask(10).unwrap_err().retry_after(), Some(ms(later_ms)));
+    }
+}
+
+// https://github.com/boinkor-net/governor/issues/11: permits that there will
+// never be are not waited for.
+#[tokio::test(start_paused = true)]
+async fn b006_a_weight_above_all_permits_is_refused_at_once_and_a_lesser_one_waits() {
+    let engine = on_paused_time("[]");
+    let rules = r#"[{"resource": "r", "count": 10, "maxQueueingTimeMs": 1000}]"#;
+    engine.load_json("isolation", rules).unwrap();
+    let r = engine.resource("r");
+    let start = tokio::time::Instant::now();
+    let inside = r.request().weight(10).acquire().await.unwrap();
+    assert!(r.request().weight(11).acquire().await.is_err());
+    assert_eq!(start.elapsed(), ms(0));
+    assert!(r.request().weight(10).acquire().await.is_err());
+    assert_eq!(start.elapsed(), ms(1_000));
+    inside.exit();
+    assert!(r.request().weight(10).acquire().await.is_ok());
+}
+
 // https://github.com/Kuadrant/limitador/pull/186
 #[test]
 fn b008_a_call_refused_by_one_limit_is_not_charged_to_the_others() {
@@ -179,6 +261,48 @@ fn b008_a_call_refused_by_one_limit_leaves_lines_and_places_as_they_were() {
     assert_eq!(release_ms(r.request(), &time), Some(1_100));
 }
 
+// https://github.com/Kuadrant/limitador/pull/186: what stands in front of the
+// limit of two that refuses, and what is left of it when that is lifted. Ten
+// per minute, or ten at once of which two are taken.
+#[test]
+fn b008_a_call_refused_by_one_kind_of_rule_is_not_charged_to_the_kinds_before_it() {
+    let per_key = r#""resource": "r", "paramIdx": 0, "count": 10, "durationInSec": 60"#;
+    let tokens = format!(r#""paramFlow": [{{{per_key}}}]"#);
+    // Places each six seconds, of which 0 and 6 s are taken.
+    let line = format!(
+        r#""paramFlow": [{{{per_key}, "controlBehavior": 2, "maxQueueingTimeMs": 60000}}]"#
+    );
+    let places = format!(r#""paramFlow": [{{{per_key}, "grade": 0}}]"#);
+    let [qps, threads] = [
+        r#""system": [{"qps": 10}]"#,
+        r#""system": [{"maxThread": 10}]"#,
+    ];
+    let flow = r#""flow": [{"resource": "r", "count": 2, "statIntervalMs": 60000}]"#;
+    let isolation = r#""isolation": [{"resource": "r", "count": 2}]"#;
+    let fronts = [
+        (tokens.as_str(), 8),
+        (line.as_str(), 9),
+        (places.as_str(), 8),
+        (qps, 8),
+        (threads, 8),
+    ];
+    for (front, left) in fronts {
+        for (back, kind) in [(flow, BlockKind::Flow), (isolation, BlockKind::Isolation)] {
+            let (engine, _time) = document(&format!("{{{front}, {back}}}"));
+            let r = engine.resource("r");
+            let asked: Vec<_> = (0..5).map(|_| seen_by_all(&r).reserve()).collect();
+            let refused: Vec<_> = asked.iter().filter_map(|a| a.as_ref().err()).collect();
+            assert_eq!(refused.len(), 3, "{front} {back}");
+            assert!(refused.iter().all(|block| block.kind() == kind));
+            engine.load_json(kind.name(), "[]").unwrap();
+            let rest: Vec<Pending<'_>> = (0..20)
+                .map_while(|_| seen_by_all(&r).reserve().ok())
+                .collect();
+            assert_eq!(rest.len(), left, "{front} {back}");
+        }
+    }
+}
+
 // https://github.com/envoyproxy/ratelimit/issues/185
 #[test]
 fn b010_refused_calls_do_not_eat_quota_that_is_raised_later() {
@@ -214,6 +338,39 @@ fn b010_refused_calls_do_not_eat_an_hourly_quota_that_is_raised_later() {
     assert_eq!((totals(&r).pass, totals(&r).block), (20, 50));
 }
 
+// https://github.com/envoyproxy/ratelimit/issues/185, for all inbound calls.
+#[test]
+fn b010_refused_calls_do_not_eat_the_quota_of_the_whole_that_is_raised_later() {
+    let (engine, time) = document(r#"{"system": [{"qps": 10}]}"#);
+    let r = engine.resource("r");
+    let passed = |calls: usize| {
+        let ask = |_: &usize| seen_by_all(&r).try_entry().is_ok();
+        (0..calls).filter(ask).count()
+    };
+    assert_eq!(passed(50), 10);
+    at(&time, 60);
+    engine.load_json("system", r#"[{"qps": 20}]"#).unwrap();
+    assert_eq!(passed(20), 10);
+    assert_eq!((totals(&r).pass, totals(&r).block), (20, 50));
+}
+
+// https://github.com/alibaba/Sentinel/pull/2455
+#[test]
+fn b014_a_global_limit_counts_admissions_not_completions() {
+    let (engine, time) = document(r#"{"system": [{"qps": 10}]}"#);
+    let [a, b] = [engine.resource("a"), engine.resource("b")];
+    let running: Vec<Entry<'_>> = (0..50)
+        .flat_map(|_| [seen_by_all(&a).entry(), seen_by_all(&b).entry()])
+        .flatten()
+        .collect();
+    assert_eq!(running.len(), 10);
+    at(&time, 5_000);
+    drop(running);
+    at(&time, 6_000);
+    let weigh = || a.request().traffic(Traffic::Inbound).weight(4).try_entry();
+    assert_eq!([(); 3].map(|()| weigh().is_ok()), [true, true, false]);
+}
+
 // https://github.com/Kuadrant/limitador/commit/52d911a
 #[test]
 fn b016_a_missing_weight_means_one_and_zero_is_a_probe() {
@@ -241,6 +398,27 @@ fn b016_a_missing_weight_means_one_of_a_minute_too() {
     assert_eq!(passed(&r, 1), 0);
     at(&time, 60_000);
     assert_eq!(passed(&r, 2), 1);
+}
+
+// https://github.com/Kuadrant/limitador/commit/52d911a, for the other limits
+// that weigh calls.
+#[test]
+fn b016_a_missing_weight_means_one_and_zero_is_a_probe_of_every_kind() {
+    for rules in [
+        r#"{"paramFlow": [{"resource": "r", "paramIdx": 0, "count": 1, "durationInSec": 60}]}"#,
+        r#"{"isolation": [{"resource": "r", "count": 1}]}"#,
+        r#"{"system": [{"qps": 1}]}"#,
+    ] {
+        let (engine, _time) = document(rules);
+        let r = engine.resource("r");
+        let probe = || seen_by_all(&r).weight(0).try_entry().map(drop);
+        assert_eq!(probe(), Ok(()), "{rules}");
+        let held = seen_by_all(&r).try_entry().unwrap();
+        assert!(seen_by_all(&r).try_entry().is_err(), "{rules}");
+        assert_eq!(probe(), Ok(()), "{rules}");
+        held.exit();
+        assert_eq!((totals(&r).pass, totals(&r).block), (1, 1), "{rules}");
+    }
 }
 
 // https://github.com/boinkor-net/governor/issues/16, with a line in place of
@@ -300,5 +478,38 @@ fn b209_two_rules_for_one_caller_do_not_share_a_counter() {
         };
         assert_eq!((calls(one, 4), calls(two, 4)), (4, 4));
         assert_eq!((calls(one, 2), calls(two, 2)), (1, 1), "{one} and {two}");
+    }
+}
+
+// https://github.com/rack/rack-attack/pull/144: both are keyed by the address
+// of the client, as a parameter value.
+#[test]
+fn b209_two_rules_on_one_parameter_value_do_not_share_a_counter() {
+    let client = [Arg::Str("203.0.113.7"), Arg::Str("203.0.113.7")];
+    let pairs = [("login", "search"), ("a:b", "a"), ("x/y{", "x/y{z}")];
+    for (one, two) in pairs {
+        let rule = |name: &str| {
+            format!(r#"{{"resource": "{name}", "paramIdx": 0, "count": 5, "durationInSec": 60}}"#)
+        };
+        let list = format!(r#"{{"paramFlow": [{},{}]}}"#, rule(one), rule(two));
+        let (engine, _time) = document(&list);
+        let calls = |name: &str, n| passed_with(&engine.resource(name), &client, n);
+        assert_eq!((calls(one, 4), calls(two, 4)), (4, 4));
+        assert_eq!((calls(one, 2), calls(two, 2)), (1, 1), "{one} and {two}");
+    }
+    // Two rules on one resource, each with its own argument, and one pattern
+    // on two resources.
+    let (engine, _time) = document(
+        r#"{"paramFlow": [{"resource": "r", "paramIdx": 0, "count": 5, "durationInSec": 60},
+                          {"resource": "r", "paramIdx": 1, "count": 5, "durationInSec": 60},
+                          {"resource": "/p/*", "match": "glob", "paramIdx": 0, "count": 5,
+                           "durationInSec": 60}]}"#,
+    );
+    let [one, two] = [&client[..1], &[Arg::Null, client[1]]];
+    let r = engine.resource("r");
+    assert_eq!((passed_with(&r, one, 4), passed_with(&r, two, 4)), (4, 4));
+    assert_eq!((passed_with(&r, one, 2), passed_with(&r, two, 2)), (1, 1));
+    for name in ["/p/a", "/p/b"] {
+        assert_eq!(passed_with(&engine.resource(name), one, 6), 5, "{name}");
     }
 }

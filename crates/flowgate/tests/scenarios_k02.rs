@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{at, built, ms};
+use common::{KEY, at, built, document, ms, passed};
 use flowgate::Engine;
 
 // https://github.com/tower-rs/tower/issues/842. Waiting for a window is what
@@ -87,5 +87,36 @@ fn b024_a_call_does_not_prolong_the_window() {
             at(&time, n * 5_000);
             assert!(r.try_entry().is_ok(), "call {n} with {boxes} boxes");
         }
+    }
+}
+
+// https://github.com/alisaifee/limits/issues/28, for one value of an argument.
+#[test]
+fn b024_a_call_does_not_prolong_the_span_of_a_value() {
+    let (engine, time) = document(
+        r#"{"paramFlow": [{"resource": "r", "paramIdx": 0, "count": 2, "durationInSec": 6}]}"#,
+    );
+    let r = engine.resource("r");
+    for n in 0..10 {
+        at(&time, n * 5_000);
+        assert!(r.request().args(&KEY).try_entry().is_ok(), "call {n}");
+    }
+}
+
+// https://github.com/alibaba/Sentinel/issues/2859, as a rule with boxes of its
+// own. The bound of two boxes is in guarantees.md.
+#[test]
+fn b018_a_rule_of_ten_boxes_slides_and_one_of_two_keeps_only_its_bound() {
+    for (boxes, middle, last) in [(10, 0, 5), (2, 5, 0)] {
+        let (engine, time) = common::flow(&format!(
+            r#"[{{"resource": "r", "count": 5, "statIntervalMs": 1000,
+                  "statSlidingWindowBucketCount": {boxes}}}]"#
+        ));
+        let r = engine.resource("r");
+        let passes = [300, 1_000, 1_300].map(|millis| {
+            at(&time, millis);
+            passed(&r, 5)
+        });
+        assert_eq!(passes, [5, middle, last], "{boxes} boxes");
     }
 }

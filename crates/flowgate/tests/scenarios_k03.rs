@@ -4,8 +4,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{at, document, flow, passed, release_ms, release_ns};
-use flowgate::{Clock, ManualClock, Outcome, SlidingWindowLimiter};
+use common::{KEY, at, document, flow, ms, passed, passed_with, release_ms, release_ns};
+use flowgate::{Clock, Engine, ManualClock, Outcome, SlidingWindowLimiter};
 
 fn paced(count: &str, wait_ms_max: u32) -> String {
     format!(
@@ -14,14 +14,25 @@ fn paced(count: &str, wait_ms_max: u32) -> String {
     )
 }
 
+/// The same pace for each value of the first argument.
+fn value_paced(count: &str, wait_ms_max: u32) -> String {
+    format!(
+        r#"{{"paramFlow": [{{"resource": "r", "paramIdx": 0, "count": {count}, "controlBehavior": 2,
+              "maxQueueingTimeMs": {wait_ms_max}}}]}}"#
+    )
+}
+
 /// Releases of calls that come every `gap_ns`, `calls` of them, in nanoseconds.
 fn releases(rule: &str, gap_ns: u64, calls: u64) -> Vec<u64> {
-    let (engine, time) = flow(rule);
+    releases_of(flow(rule), gap_ns, calls)
+}
+
+fn releases_of((engine, time): (Engine, ManualClock), gap_ns: u64, calls: u64) -> Vec<u64> {
     let r = engine.resource("r");
     let mut released = Vec::new();
     for n in 0..calls {
         time.set(common::START + Duration::from_nanos(n * gap_ns));
-        released.extend(release_ns(r.request(), &time));
+        released.extend(release_ns(r.request().args(&KEY), &time));
     }
     released
 }
@@ -45,6 +56,21 @@ fn b027_pacing_above_a_thousand_per_second_is_exact() {
     assert_eq!(released, expected);
 }
 
+// https://github.com/alibaba/Sentinel/issues/1615, for the line of one value.
+#[test]
+fn b027_pacing_a_value_above_a_thousand_per_second_is_exact() {
+    for (rate, accepted, step_ns) in [
+        (1_600_u64, 1_616, 625_000),
+        (2_004, 2_024, 499_002),
+        (5_000, 5_050, 200_000),
+    ] {
+        let rule = document(&value_paced(&rate.to_string(), 10));
+        let released = releases_of(rule, 100_000, 10_000);
+        let expected: Vec<u64> = (0..accepted).map(|k| k * step_ns).collect();
+        assert_eq!(released, expected, "{rate}");
+    }
+}
+
 // https://github.com/alibaba/Sentinel/issues/399
 #[test]
 fn b029_160_and_170_per_second_differ() {
@@ -54,6 +80,34 @@ fn b029_160_and_170_per_second_differ() {
     assert_eq!(of_160.last(), Some(&10_093_750_000));
     let last = *of_170.last().unwrap();
     assert!(last.abs_diff(10_094_117_647) < 10_000, "{last}");
+}
+
+// https://github.com/alibaba/Sentinel/issues/399, for the line of one value.
+#[test]
+fn b029_160_and_170_per_second_of_a_value_differ() {
+    let of = |rate| releases_of(document(&value_paced(rate, 100)), 1_000_000, 10_000);
+    let (of_160, of_170) = (of("160"), of("170"));
+    assert_eq!((of_160.len(), of_170.len()), (1_616, 1_717));
+    assert_eq!(of_160.last(), Some(&10_093_750_000));
+    let last = *of_170.last().unwrap();
+    assert!(last.abs_diff(10_094_117_647) < 10_000, "{last}");
+}
+
+// https://github.com/alibaba/Sentinel/pull/838
+#[test]
+fn b031_a_value_that_was_idle_for_eight_days_has_its_quota_and_no_more() {
+    let day_ms = 86_400_000;
+    let (engine, time) =
+        document(r#"{"paramFlow": [{"resource": "r", "paramIdx": 0, "count": 20000}]}"#);
+    let r = engine.resource("r");
+    assert_eq!(passed_with(&r, &KEY, 1), 1);
+    at(&time, 8 * day_ms);
+    assert_eq!(passed_with(&r, &KEY, 20_001), 20_000);
+    let (engine, time) = document(&value_paced("20000", 0));
+    let r = engine.resource("r");
+    assert_eq!(passed_with(&r, &KEY, 1), 1);
+    at(&time, 8 * day_ms);
+    assert_eq!(passed_with(&r, &KEY, 20_001), 1);
 }
 
 // https://github.com/alibaba/Sentinel/pull/838, on a whole resource in place of
@@ -91,6 +145,28 @@ fn b033_rates_above_one_per_nanosecond_refuse_nobody() {
     assert_eq!(released, expected);
     // And less than half a nanosecond nothing.
     assert_eq!(releases(&paced("4294967295", 0), 0, 1_000), [0; 1_000]);
+}
+
+// https://github.com/boinkor-net/governor/issues/203, for one value and for all
+// inbound calls.
+#[test]
+fn b033_rates_above_one_per_nanosecond_of_a_value_or_the_whole_refuse_nobody() {
+    for count in ["2000000000", "4294967295"] {
+        let (engine, _time) = document(&format!(
+            r#"{{"paramFlow": [{{"resource": "r", "paramIdx": 0, "count": {count}}}],
+                 "system": [{{"qps": {count}}}]}}"#
+        ));
+        let r = engine.resource("r");
+        let ask = |weight| common::seen_by_all(&r).weight(weight).try_entry().is_ok();
+        assert_eq!((0..1_000).filter(|_| ask(1)).count(), 1_000);
+        assert!(ask(1_000_000), "{count}");
+    }
+    let released = releases_of(document(&value_paced("2000000000", 500)), 0, 1_000);
+    assert_eq!(released, (0..1_000).collect::<Vec<u64>>());
+    assert_eq!(
+        releases_of(document(&value_paced("4294967295", 0)), 0, 1_000),
+        [0; 1_000]
+    );
 }
 
 // https://github.com/firecracker-microvm/firecracker/pull/3370, the part that a
@@ -137,6 +213,20 @@ fn b039_pacing_slower_than_one_per_second() {
     assert_eq!(passes, [0, 20, 40, 60, 80, 100]);
 }
 
+// https://github.com/alibaba/Sentinel/pull/2951, for the line of one value.
+#[test]
+fn b039_pacing_a_value_slower_than_one_per_second() {
+    for (wait_ms_max, expected) in [
+        (5_000, [Some(0), Some(5_000), None]),
+        (4_999, [Some(0), None, None]),
+    ] {
+        let (engine, time) = document(&value_paced("0.2", wait_ms_max));
+        let r = engine.resource("r");
+        let released = [(); 3].map(|()| release_ms(r.request().args(&KEY), &time));
+        assert_eq!(released, expected);
+    }
+}
+
 // https://github.com/inngest/inngest/pull/1459: nothing is derived from a limit
 // by dividing it, so a small limit over a long span is what it says.
 #[test]
@@ -158,6 +248,12 @@ fn b040_a_rule_of_few_calls_a_day_lets_them_all_pass_at_once() {
             r#"[{{"resource": "r", "count": {limit}, "statIntervalMs": 86400000}}]"#
         ));
         assert_eq!(passed(&engine.resource("r"), limit + 5), limit);
+        let (engine, _time) = document(&format!(
+            r#"{{"paramFlow": [{{"resource": "r", "paramIdx": 0, "count": {limit},
+                                 "durationInSec": 86400}}]}}"#
+        ));
+        let r = engine.resource("r");
+        assert_eq!(passed_with(&r, &KEY, limit + 5), limit);
     }
 }
 
@@ -180,6 +276,36 @@ fn b041_a_block_of_a_thousand_million_seconds_does_not_wrap() {
     }
     time.set(common::START + BLOCK);
     assert!(r.entry().is_ok());
+}
+
+// https://github.com/animir/node-rate-limiter-flexible/issues/231, with the
+// bucket of one value: ten in the longest span.
+#[test]
+fn b041_a_bucket_for_a_thousand_million_seconds_does_not_wrap() {
+    const SPAN: Duration = Duration::from_secs(1_000_000_000);
+    let (engine, time) = document(
+        r#"{"paramFlow": [{"resource": "r", "paramIdx": 0, "count": 10,
+                           "durationInSec": 1000000000}]}"#,
+    );
+    let r = engine.resource("r");
+    let ask = || r.request().args(&KEY).weight(3).try_entry().map(drop);
+    let passes: Vec<bool> = (0..4)
+        .map(|second| {
+            at(&time, second * 1_000);
+            ask().is_ok()
+        })
+        .collect();
+    assert_eq!(passes, [true, true, true, false]);
+    let hour = Duration::from_secs(3_600);
+    for elapsed in [hour, 25 * 24 * hour, 50 * 24 * hour] {
+        time.set(common::START + elapsed);
+        let block = ask().unwrap_err();
+        assert_eq!(block.retry_after(), Some(SPAN + ms(1) - elapsed));
+    }
+    time.set(common::START + SPAN);
+    assert!(ask().is_err());
+    time.set(common::START + SPAN + ms(1));
+    assert!(ask().is_ok());
 }
 
 // https://github.com/animir/node-rate-limiter-flexible/issues/231, with waits.

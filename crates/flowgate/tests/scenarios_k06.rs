@@ -7,9 +7,50 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{at, built, flow, ms, passed, refusal, release_ms};
-use flowgate::{Engine, Measure, Timestamp};
+use common::{KEY, at, built, document, flow, ms, passed, passed_with, refusal, release_ms};
+use flowgate::{Engine, ManualClock, Measure, Timestamp};
 use flowgate_rules::flow::pacing::Pacer;
+
+/// One value of an argument, at an even pace.
+fn value_paced(count: &str, wait_ms_max: u32) -> (Engine, ManualClock) {
+    document(&format!(
+        r#"{{"paramFlow": [{{"resource": "r", "paramIdx": 0, "count": {count}, "controlBehavior": 2,
+              "maxQueueingTimeMs": {wait_ms_max}}}]}}"#
+    ))
+}
+
+// https://github.com/alibaba/Sentinel/commit/c45d64c61, in the line of one value.
+#[test]
+fn b066_a_wait_of_exactly_the_maximum_is_allowed_to_a_value() {
+    let (engine, time) = value_paced("10", 500);
+    let r = engine.resource("r");
+    let releases: Vec<_> = (0..7)
+        .map(|_| release_ms(r.request().args(&KEY), &time))
+        .collect();
+    let expected = [0, 100, 200, 300, 400, 500].map(Some);
+    assert_eq!(releases, [&expected[..], &[None]].concat());
+}
+
+// https://github.com/alibaba/Sentinel/commit/c45d64c61, with permits: one that
+// is there at the very end of the longest wait is taken.
+#[tokio::test(start_paused = true)]
+async fn b066_a_permit_that_comes_after_exactly_the_longest_wait_is_taken() {
+    for (held_ms, is_admitted) in [(499, true), (500, true), (501, false)] {
+        let engine = common::on_paused_time("[]");
+        let rules = r#"[{"resource": "r", "count": 1, "maxQueueingTimeMs": 500}]"#;
+        engine.load_json("isolation", rules).unwrap();
+        let r = engine.resource("r");
+        let inside = r.entry().unwrap();
+        let waiter = tokio::spawn({
+            let r = r.clone();
+            async move { r.acquire().await.map(drop) }
+        });
+        tokio::time::sleep(ms(held_ms)).await;
+        // At 500 ms both timers are over, and the waiter has not looked yet.
+        inside.exit();
+        assert_eq!(waiter.await.unwrap().is_ok(), is_admitted, "{held_ms}");
+    }
+}
 
 // https://github.com/alibaba/sentinel-golang/pull/302. As decided here an unused
 // line passes its first call whatever it weighs; in use it never has room for
@@ -35,12 +76,45 @@ fn b067_a_weight_above_the_whole_quota_passes_a_line_only_while_it_is_unused() {
     assert_eq!(release_ms(r.request().weight(10), &time), Some(1_100));
 }
 
+// https://github.com/alibaba/sentinel-golang/pull/302, in the line of one value.
+#[test]
+fn b067_a_weight_above_the_quota_of_a_value_passes_only_while_that_is_unused() {
+    let (engine, time) = value_paced("10", 500);
+    let r = engine.resource("r");
+    let ask = |weight| {
+        let place = r.request().args(&KEY).weight(weight).reserve();
+        place.map(|place| place.begin().exit())
+    };
+    assert_eq!(ask(1_000), Ok(()));
+    let [never, later] = [1_000, 10].map(|weight| ask(weight).unwrap_err());
+    assert_eq!((never.limit(), never.retry_after()), (500.0, None));
+    assert_eq!((later.limit(), later.retry_after()), (500.0, Some(ms(500))));
+    assert_eq!(release_ms(r.request().args(&KEY), &time), Some(100));
+    at(&time, 600);
+    let ten = r.request().args(&KEY).weight(10);
+    assert_eq!(release_ms(ten, &time), Some(1_100));
+}
+
 // https://github.com/alibaba/Sentinel/issues/3091
 #[test]
 fn b069_of_a_thousand_calls_for_one_free_place_exactly_one_passes() {
-    const THREADS: usize = 16;
-    let (engine, time) =
+    let line =
         flow(r#"[{"resource": "r", "count": 1, "controlBehavior": 2, "maxQueueingTimeMs": 0}]"#);
+    exactly_one_passes_each_round(line);
+}
+
+// https://github.com/alibaba/Sentinel/issues/3091, for one value of an argument:
+// its line, and its bucket.
+#[test]
+fn b069_of_a_thousand_calls_for_the_one_free_place_of_a_value_exactly_one_passes() {
+    exactly_one_passes_each_round(value_paced("1", 0));
+    exactly_one_passes_each_round(document(
+        r#"{"paramFlow": [{"resource": "r", "paramIdx": 0, "count": 1}]}"#,
+    ));
+}
+
+fn exactly_one_passes_each_round((engine, time): (Engine, ManualClock)) {
+    const THREADS: usize = 16;
     let r = engine.resource("r");
     let barrier = Barrier::new(THREADS);
     let passes = AtomicU64::new(0);
@@ -50,7 +124,8 @@ fn b069_of_a_thousand_calls_for_one_free_place_exactly_one_passes() {
             scope.spawn(move || {
                 for round in 0..100 {
                     barrier.wait();
-                    passes.fetch_add(passed(r, 1_000 / THREADS) as u64, Ordering::Relaxed);
+                    let passed = passed_with(r, &KEY, 1_000 / THREADS);
+                    passes.fetch_add(passed as u64, Ordering::Relaxed);
                     if barrier.wait().is_leader() {
                         assert_eq!(passes.swap(0, Ordering::Relaxed), 1, "round {round}");
                         time.advance(ms(1_100));
@@ -147,16 +222,22 @@ fn b072_a_period_quota_releases_waiting_calls_when_the_period_is_over() {
 // https://github.com/joshrotenberg/tower-resilience/issues/363
 #[tokio::test(start_paused = true)]
 async fn b074_ten_tasks_that_wait_are_released_one_interval_apart() {
+    let line = r#""resource": "r", "count": 10, "controlBehavior": 2, "maxQueueingTimeMs": 2000"#;
+    ten_are_released_one_interval_apart(&format!(r#"{{"flow": [{{{line}}}]}}"#)).await;
+    let of_a_value = format!(r#"{{"paramFlow": [{{{line}, "paramIdx": 0}}]}}"#);
+    ten_are_released_one_interval_apart(&of_a_value).await;
+}
+
+async fn ten_are_released_one_interval_apart(rules: &str) {
     let start = tokio::time::Instant::now();
-    let engine = common::on_paused_time(
-        r#"[{"resource": "r", "count": 10, "controlBehavior": 2, "maxQueueingTimeMs": 2000}]"#,
-    );
+    let engine = common::on_paused_time("[]");
+    engine.load_document(rules).unwrap();
     let r = engine.resource("r");
     let tasks: Vec<_> = (0..10)
         .map(|_| {
             let clone = r.clone();
             tokio::spawn(async move {
-                let entry = clone.acquire().await.unwrap();
+                let entry = clone.request().args(&KEY).acquire().await.unwrap();
                 let released = start.elapsed();
                 entry.exit();
                 released
@@ -171,6 +252,18 @@ async fn b074_ten_tasks_that_wait_are_released_one_interval_apart() {
     let expected: Vec<Duration> = (0..10).map(|k| ms(100 * k)).collect();
     assert_eq!(released, expected);
     assert_eq!(r.node().total_pass, 10);
+}
+
+// https://github.com/golang/time/pull/22, in the line of one value.
+#[test]
+fn b077_refused_callers_do_not_push_the_line_of_a_value_back() {
+    let (engine, time) = value_paced("1", 1_000);
+    let r = engine.resource("r");
+    let next = || release_ms(r.request().args(&KEY), &time);
+    assert_eq!([next(), next()], [Some(0), Some(1_000)]);
+    assert!((0..1_000).all(|_| next().is_none()));
+    at(&time, 1_000);
+    assert_eq!(next(), Some(2_000));
 }
 
 // https://github.com/alibaba/sentinel-golang/pull/218

@@ -1,16 +1,94 @@
-//! Reported bugs of peers, kind K07: concurrency limits and races. b078 is among
-//! the stress tests.
+//! Reported bugs of peers, kind K07: concurrency limits and races. b078 for flow
+//! rules is among the stress tests, b080 is tested with the rules too.
 
 mod common;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::task::{Context, Waker};
 
-use common::{document, flow, on_paused_time, totals};
-use flowgate::{BlockKind, Entry};
+use common::{document, flow, on_paused_time, seen_by_all, totals};
+use flowgate::{Arg, BlockKind, Entry};
 use tokio::sync::Semaphore;
+
+// https://github.com/alibaba/Sentinel/issues/628, for every other kind that
+// counts calls at once.
+#[test]
+fn b078_of_ten_threads_that_meet_at_a_barrier_two_enter_under_every_kind() {
+    for rules in [
+        r#"{"paramFlow": [{"resource": "r", "paramIdx": 0, "count": 2, "grade": 0}]}"#,
+        r#"{"isolation": [{"resource": "r", "count": 2}]}"#,
+        r#"{"system": [{"maxThread": 2}]}"#,
+    ] {
+        let (engine, _time) = document(rules);
+        let r = engine.resource("r");
+        let (barrier, entered) = (Barrier::new(10), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..10 {
+                scope.spawn(|| {
+                    for round in 0..300 {
+                        barrier.wait();
+                        let entry = seen_by_all(&r).entry();
+                        entered.fetch_add(u64::from(entry.is_ok()), Ordering::Relaxed);
+                        if barrier.wait().is_leader() {
+                            assert_eq!(entered.swap(0, Ordering::Relaxed), 2, "{round} {rules}");
+                            assert_eq!(r.in_flight(), 2);
+                        }
+                        barrier.wait();
+                        drop(entry);
+                        barrier.wait();
+                    }
+                });
+            }
+        });
+        let node = r.node();
+        assert_eq!((node.in_flight, node.permits), (0, 0), "{rules}");
+    }
+}
+
+// https://github.com/alibaba/Sentinel/issues/3058, on whole calls: values come,
+// go and make room for others.
+#[test]
+fn b080_no_more_run_per_value_than_may_while_values_come_and_go() {
+    for values_max in [100, 2] {
+        let (engine, _time) = document(&format!(
+            r#"{{"paramFlow": [{{"resource": "r", "paramIdx": 0, "count": 8, "grade": 0,
+                                 "maxValues": {values_max}}}]}}"#
+        ));
+        let r = engine.resource("r");
+        let inside: [AtomicU64; 4] = Default::default();
+        std::thread::scope(|scope| {
+            for thread in 0..16 {
+                let (r, inside) = (&r, &inside);
+                scope.spawn(move || {
+                    for n in 0..2_000 {
+                        let key = (thread + n) % 4;
+                        let args = [Arg::from(key as u64)];
+                        let Ok(entry) = r.request().args(&args).try_entry() else {
+                            continue;
+                        };
+                        let together = inside[key].fetch_add(1, Ordering::SeqCst) + 1;
+                        assert!(together <= 8, "{together} of {key}");
+                        if n % 16 == 0 {
+                            std::thread::yield_now();
+                        }
+                        inside[key].fetch_sub(1, Ordering::SeqCst);
+                        entry.exit();
+                    }
+                });
+            }
+        });
+        assert_eq!(r.in_flight(), 0);
+        for key in 0..4 {
+            let args = [Arg::from(key)];
+            let ask = || r.request().args(&args).try_entry().ok();
+            let held: Vec<Entry<'_>> = std::iter::from_fn(ask).collect();
+            assert_eq!(held.len(), 8, "{key} of {values_max}");
+        }
+    }
+}
 
 // https://github.com/failsafe-lib/failsafe/pull/400. Calls that wait are in
 // flight, so those that give up must free their places.

@@ -5,7 +5,9 @@ mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use common::{Totals, at, document, flow, ms, passed, refusal, release_ms, totals};
+use common::{
+    KEY, Totals, at, document, flow, ms, passed, refusal, release_ms, seen_by_all, totals,
+};
 use flowgate::{CircuitState, Entry, Measure, Outcome};
 use tokio::sync::Semaphore;
 
@@ -45,6 +47,78 @@ async fn b088_a_cancelled_call_leaves() {
     assert_eq!(totals(&r), expected);
     let entered: Vec<Entry<'_>> = (0..50).map(|_| r.entry().unwrap()).collect();
     assert_eq!(entered.len(), 50);
+}
+
+/// Fifty calls at once under every kind that counts them.
+const FIFTY_AT_ONCE: &str = r#"{
+    "paramFlow": [{"resource": "r", "paramIdx": 0, "count": 50, "grade": 0}],
+    "isolation": [{"resource": "r", "count": 50}],
+    "system": [{"maxThread": 50}],
+    "flow": [{"resource": "r", "count": 50, "grade": 0}]}"#;
+
+// https://github.com/alibaba/Sentinel/pull/1089, with places of every kind.
+#[tokio::test]
+async fn b088_a_cancelled_call_gives_the_places_of_every_kind_back() {
+    let (engine, _time) = document(FIFTY_AT_ONCE);
+    let r = engine.resource("r");
+    let gate: &'static Semaphore = Box::leak(Box::new(Semaphore::new(0)));
+    for _ in 0..20 {
+        let tasks: Vec<_> = (0..50)
+            .map(|_| {
+                let request = seen_by_all(&r).into_owned();
+                tokio::spawn(async move {
+                    let entry = request.acquire().await.unwrap();
+                    let _held_up = gate.acquire().await;
+                    entry.exit();
+                })
+            })
+            .collect();
+        while r.in_flight() < 50 {
+            tokio::task::yield_now().await;
+        }
+        assert!(seen_by_all(&r).try_entry().is_err());
+        for task in tasks {
+            task.abort();
+            assert!(task.await.unwrap_err().is_cancelled());
+        }
+        assert_eq!((r.in_flight(), r.node().permits), (0, 0));
+    }
+    // A guard that is only dropped has succeeded.
+    let expected = Totals {
+        pass: 1_000,
+        block: 20,
+        success: 1_000,
+        ..Totals::default()
+    };
+    assert_eq!(totals(&r), expected);
+    let entered: Vec<Entry<'_>> = std::iter::from_fn(|| seen_by_all(&r).try_entry().ok()).collect();
+    assert_eq!(entered.len(), 50);
+}
+
+// https://github.com/alibaba/Sentinel/issues/2374
+#[test]
+fn b090_a_place_of_a_value_comes_back_however_the_call_ends() {
+    for rules in [
+        r#"[{"resource": "r", "paramIdx": 0, "count": 1, "grade": 0}]"#,
+        r#"[{"resource": "r", "paramKey": "user", "count": 1, "grade": 0}]"#,
+    ] {
+        let (engine, _time) = document(&format!(r#"{{"paramFlow": {rules}}}"#));
+        let r = engine.resource("r");
+        let user = [("user", KEY[0])];
+        let ask = || r.request().args(&KEY).attachments(&user).try_entry();
+        for round in 0..1_000 {
+            let entry = ask().unwrap();
+            assert!(ask().is_err());
+            match round % 4 {
+                0 => entry.exit(),
+                1 => entry.exit_with(Outcome::Error),
+                2 => entry.exit_with(Outcome::Cancelled),
+                _ => drop(entry),
+            }
+        }
+        assert!(ask().is_ok());
+        assert_eq!((totals(&r).in_flight, totals(&r).pass), (0, 1_001));
+    }
 }
 
 // https://github.com/alibaba/Sentinel/pull/1353: what a call says about itself
@@ -122,7 +196,7 @@ fn b098_a_breaker_sees_the_time_and_the_failure_of_the_work() {
             assert!(result.is_err());
         }
         assert_eq!(engine.breakers(name), [CircuitState::Open], "{name}");
-        assert!(r.node().min_rt >= ms(200));
+        assert_eq!(r.node().min_rt, Some(ms(200)));
     }
 }
 
@@ -161,6 +235,53 @@ fn b100_a_place_given_back_frees_what_it_took_and_moves_nobody() {
         .collect();
     assert_eq!(releases, expected);
     drop(other);
+}
+
+// https://github.com/golang/go/issues/56924, in the line and in the bucket of
+// one value.
+#[test]
+fn b100_what_a_call_gives_back_of_a_value_is_what_it_took() {
+    let (engine, time) = document(
+        r#"{"paramFlow": [{"resource": "line", "paramIdx": 0, "count": 10, "controlBehavior": 2,
+                           "maxQueueingTimeMs": 2000},
+                          {"resource": "bucket", "paramIdx": 0, "count": 10, "burstCount": 10,
+                           "durationInSec": 10}],
+            "flow": [{"resource": "bucket", "count": 100, "controlBehavior": 2,
+                      "maxQueueingTimeMs": 1000}]}"#,
+    );
+    let line = engine.resource("line");
+    let ask = |weight| line.request().args(&KEY).weight(weight);
+    assert_eq!(release_ms(ask(1), &time), Some(0));
+    at(&time, 50);
+    drop(ask(10).reserve().unwrap());
+    assert_eq!(release_ms(ask(6), &time), Some(600));
+    assert_eq!(release_ms(ask(1), &time), Some(700));
+
+    let bucket = engine.resource("bucket");
+    let ask = |weight| bucket.request().args(&KEY).weight(weight).reserve();
+    ask(15).unwrap().begin().exit();
+    // Tokens are taken when a place in the queue is, and go back with it.
+    drop(ask(5).unwrap());
+    assert!(ask(6).is_err());
+    assert!(ask(5).is_ok());
+}
+
+// https://github.com/exaring/hoglet/pull/3, with places of every kind.
+#[test]
+fn b103_a_panicking_handler_gives_the_places_of_every_kind_back() {
+    let (engine, _time) = document(&FIFTY_AT_ONCE.replace("50", "1"));
+    let r = engine.resource("r");
+    for n in 1..=3 {
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            let _entry = seen_by_all(&r).entry().unwrap();
+            assert!(seen_by_all(&r).try_entry().is_err());
+            resume_unwind(Box::new(n))
+        }));
+        assert_eq!(*panic.unwrap_err().downcast::<i32>().unwrap(), n);
+        assert_eq!((r.in_flight(), r.node().permits), (0, 0));
+        assert_eq!(totals(&r).exception, n as u64);
+    }
+    assert!(seen_by_all(&r).try_entry().is_ok());
 }
 
 // https://github.com/exaring/hoglet/pull/3

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{at, document, flow, ms, on_paused_time, passed, totals};
-use flowgate::{Call, Engine, Entry, Position, Slot, SlotError, Verdict};
+use flowgate::{Call, Engine, Entry, Outcome, Position, Slot, SlotError, Verdict};
 use tokio::time::Instant;
 
 /// Far above what the slowest machine needs; a deadlock needs longer.
@@ -202,6 +202,52 @@ fn b199_a_call_back_may_use_the_engine_that_calls_it() {
             assert_eq!(engine.node(name).unwrap().in_flight, 0, "{name}");
         }
         assert_eq!(engine.stats().slot_faults, 200);
+    });
+}
+
+// https://github.com/sentinel-group/sentinel-rust/issues/67, in one who is told
+// of the changes of a breaker, and looks at that breaker too.
+#[test]
+fn b199_who_is_told_of_a_breaker_may_use_the_engine_that_tells() {
+    watched(|| {
+        let cell: Arc<OnceLock<Engine>> = Arc::default();
+        let told = Arc::new(AtomicU64::new(0));
+        let (its, tells) = (Arc::clone(&cell), Arc::clone(&told));
+        let engine = Engine::builder()
+            .on_breaker_change(move |change| {
+                let engine = its.get().unwrap();
+                let _nested = engine.entry("nested").unwrap();
+                for breaker in engine.breakers(&change.resource) {
+                    assert!(breaker.figures().generation >= change.generation);
+                }
+                let list = r#"[{"resource": "nested", "count": 1e9}]"#;
+                engine.load_json("flow", list).unwrap();
+                assert_eq!(engine.rules().len(), 2);
+                assert!(engine.node("breaks").is_some());
+                tells.fetch_add(1, Ordering::Relaxed);
+            })
+            .build();
+        let rules = r#"{"degrade": [{"resource": "breaks", "grade": 2, "count": 0,
+                                     "minRequestAmount": 1, "timeWindowMs": 1}],
+                        "flow": [{"resource": "nested", "count": 1e9}]}"#;
+        engine.load_document(rules).unwrap();
+        assert!(cell.set(engine.clone()).is_ok());
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while told.load(Ordering::Relaxed) < 40 {
+                        match engine.try_entry("breaks") {
+                            Ok(entry) => entry.exit_with(Outcome::Error),
+                            Err(_) => thread::yield_now(),
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(engine.stats().breaker_observer_panics, 0);
+        for name in ["breaks", "nested"] {
+            assert_eq!(engine.node(name).unwrap().in_flight, 0, "{name}");
+        }
     });
 }
 

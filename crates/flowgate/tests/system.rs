@@ -394,30 +394,3 @@ fn rules_built_in_code_limit_as_those_of_a_document() {
     assert_eq!(entries.len(), 3);
     assert_eq!(enter(&a).unwrap_err().rule().as_str(), "all");
 }
-
-/// B014: a limit fed by completions would admit all of them.
-#[test]
-fn b014_a_global_limit_counts_admissions_not_completions() {
-    let (engine, time) = system(r#"[{"qps": 10}]"#);
-    let a = engine.resource("a");
-    let running: Vec<_> = (0..100).filter_map(|_| enter(&a).ok()).collect();
-    assert_eq!(running.len(), 10);
-    at(&time, 5_000);
-    drop(running);
-    at(&time, 6_000);
-    let weigh = || a.request().traffic(Traffic::Inbound).weight(4).entry();
-    assert!(weigh().is_ok());
-    assert!(weigh().is_ok());
-    assert!(weigh().is_err());
-}
-
-/// B131: a family of rules without a stage in the chain would refuse nothing.
-#[test]
-fn b131_a_system_rule_of_0_refuses_before_and_after_the_first_use() {
-    let (engine, _) = built(Engine::builder());
-    engine.load_json("system", r#"[{"qps": 0}]"#).unwrap();
-    for _ in 0..2 {
-        let entry = engine.request("r").traffic(Traffic::Inbound).entry();
-        assert_eq!(entry.unwrap_err().kind(), BlockKind::System);
-    }
-}

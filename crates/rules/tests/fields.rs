@@ -273,6 +273,84 @@ fn b062_a_bad_value_is_refused_exactly_when_the_rule_uses_the_field() {
     }
 }
 
+// https://github.com/alibaba/Sentinel/pull/2609, for the other kinds. A negative
+// wait is a fault of every hot-parameter rule, as in Sentinel.
+#[test]
+fn b062_a_bad_value_is_refused_exactly_when_a_rule_of_any_kind_uses_the_field() {
+    for (kind, members, is_fault) in [
+        ("paramFlow", r#""maxQueueingTimeMs": -1"#, true),
+        (
+            "paramFlow",
+            r#""controlBehavior": 2, "maxQueueingTimeMs": 0"#,
+            false,
+        ),
+        ("paramFlow", r#""durationInSec": 0"#, true),
+        ("paramFlow", r#""grade": 0, "durationInSec": 0"#, false),
+        ("paramFlow", r#""durationInSec": -1"#, true),
+        ("paramFlow", r#""grade": 0, "durationInSec": -1"#, false),
+        ("paramFlow", r#""burstCount": -1"#, true),
+        (
+            "paramFlow",
+            r#""controlBehavior": 2, "burstCount": -1"#,
+            false,
+        ),
+        ("paramFlow", r#""grade": 0, "burstCount": -1"#, false),
+        ("paramFlow", r#""controlBehavior": -1"#, true),
+        ("paramFlow", r#""grade": 0, "controlBehavior": -1"#, false),
+        ("paramFlow", r#""maxValues": 0"#, true),
+        ("paramFlow", r#""grade": 0, "maxValues": 0"#, true),
+        ("isolation", r#""maxQueueingTimeMs": -1"#, true),
+        (
+            "isolation",
+            r#""maxQueueingTimeMs": 0, "maxQueueLength": -1"#,
+            false,
+        ),
+        (
+            "isolation",
+            r#""maxQueueingTimeMs": 5, "maxQueueLength": -1"#,
+            true,
+        ),
+        ("degrade", r#""slowRatioThreshold": 7"#, true),
+        ("degrade", r#""grade": 2, "slowRatioThreshold": 7"#, false),
+        ("degrade", r#""minRequestAmount": 0"#, true),
+        (
+            "degrade",
+            r#""grade": "consecutiveErrors", "minRequestAmount": 0"#,
+            false,
+        ),
+        ("degrade", r#""statIntervalMs": 0"#, true),
+        (
+            "degrade",
+            r#""grade": "consecutiveErrors", "statIntervalMs": 0"#,
+            false,
+        ),
+        (
+            "degrade",
+            r#""grade": "consecutiveErrors", "statSlidingWindowBucketCount": 7"#,
+            false,
+        ),
+        (
+            "degrade",
+            r#""grade": "consecutiveErrors", "statWindowCalls": -1"#,
+            false,
+        ),
+        (
+            "degrade",
+            r#""backoffMultiplier": 2, "maxTimeWindow": 0"#,
+            true,
+        ),
+    ] {
+        let more = match kind {
+            "paramFlow" => r#", "paramIdx": 0"#,
+            "degrade" => r#", "timeWindow": 5"#,
+            _ => "",
+        };
+        let rule = format!(r#"{{"resource": "a", "count": 5, {members}{more}}}"#);
+        let (faults, _) = remarks(kind, &rule);
+        assert_eq!(!faults.is_empty(), is_fault, "{kind} {members}: {faults:?}");
+    }
+}
+
 #[test]
 fn b060_warm_up_that_cannot_work_is_refused_and_the_good_one_is_active() {
     let text = r#"[

@@ -125,9 +125,7 @@ impl RawFigures {
                 .rt_ns
                 .checked_div(second.success)
                 .map_or(Duration::ZERO, Duration::from_nanos),
-            min_rt: second.rt_min_ns.map_or(settings.rt_seed, |ns| {
-                Duration::from_nanos(ns).min(settings.rt_seed)
-            }),
+            min_rt: second.rt_min_ns.map(Duration::from_nanos),
             max_concurrency: second.concurrency_max,
             total_pass: minute.pass + minute.occupied_pass,
             total_block: minute.block,
@@ -162,9 +160,8 @@ pub struct NodeSnapshot {
     /// Mean response time over the second view: sum of times by sum of weights
     /// ended; zero if none ended.
     pub avg_rt: Duration,
-    /// Least response time over the second view; the engine's largest one if
-    /// none was measured.
-    pub min_rt: Duration,
+    /// Least response time over the second view; `None` if none was measured.
+    pub min_rt: Option<Duration>,
     /// The most calls in flight that a call of the second view has met, itself
     /// included.
     pub max_concurrency: u64,

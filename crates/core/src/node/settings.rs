@@ -26,8 +26,8 @@ pub struct NodeSettings {
 impl NodeSettings {
     /// `sample_count` windows of the second view in `interval`; a prioritized
     /// call borrows if it then waits less than `borrow_wait_max`; `rt_seed` is
-    /// the least response time shown while nothing was measured, and the
-    /// largest one shown at all.
+    /// the least response time that a throughput is reckoned with while nothing
+    /// was measured, and the largest one.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use flowgate::{
-    Block, BlockKind, Clock, Engine, EngineBuilder, ManualClock, Measure, NodeSnapshot, Request,
-    Resource, RuleId, TimeSource, Timestamp,
+    Arg, Block, BlockKind, Clock, Engine, EngineBuilder, ManualClock, Measure, NodeSnapshot,
+    Request, Resource, RuleId, TimeSource, Timestamp, Traffic,
 };
 
 /// Where the clocks of the tests start: at a whole second, 1,000 s after the
@@ -97,6 +97,23 @@ pub(crate) fn totals(resource: &Resource) -> Totals {
 /// How many of `calls` calls at once pass; their guards leave at once.
 pub(crate) fn passed(resource: &Resource, calls: usize) -> usize {
     (0..calls).filter(|_| resource.try_entry().is_ok()).count()
+}
+
+/// The argument that calls bring for rules on hot parameters.
+pub(crate) const KEY: [Arg<'static>; 1] = [Arg::Str("key")];
+
+/// A call that every kind of rule looks at: inbound, with an argument and an
+/// origin.
+pub(crate) fn seen_by_all(resource: &Resource) -> Request<'_, 'static> {
+    let request = resource.request().traffic(Traffic::Inbound);
+    request.args(&KEY).origin("web")
+}
+
+/// How many of `calls` calls at once with these arguments pass; their guards
+/// leave at once.
+pub(crate) fn passed_with(resource: &Resource, args: &[Arg<'_>], calls: usize) -> usize {
+    let ask = |_: &usize| resource.request().args(args).try_entry().is_ok();
+    (0..calls).filter(ask).count()
 }
 
 /// When a call that comes now may go, in nanoseconds after the start; `None`:

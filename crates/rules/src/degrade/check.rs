@@ -40,6 +40,7 @@ fn check_ratio(field: &'static str, ratio: f64, fields: &mut Fields<'_>) {
 }
 
 fn check_zeros(rule: &DegradeRule, fields: &mut Fields<'_>) {
+    let looks_back = rule.grade.looks_back();
     for (field, is_zero, message) in [
         (
             "timeWindow",
@@ -53,22 +54,22 @@ fn check_zeros(rule: &DegradeRule, fields: &mut Fields<'_>) {
         ),
         (
             "minRequestAmount",
-            rule.min_request_amount == 0,
+            looks_back && rule.min_request_amount == 0,
             "0 would open without a call; give a number of calls, at least 1",
         ),
         (
             "statIntervalMs",
-            rule.stat_interval_ms == 0,
+            looks_back && rule.stat_interval_ms == 0,
             "0 looks at nothing; give milliseconds, at least 1",
         ),
         (
             "statSlidingWindowBucketCount",
-            rule.stat_buckets == 0,
+            looks_back && rule.stat_buckets == 0,
             "0 looks at nothing; give a number of boxes from 1 to 1000",
         ),
         (
             "statWindowCalls",
-            rule.stat_window_calls == Some(0),
+            looks_back && rule.stat_window_calls == Some(0),
             "0 looks at nothing; give a number of calls from 1 to 100000, or leave it out",
         ),
         (
@@ -127,10 +128,10 @@ fn check_open_time(rule: &DegradeRule, fields: &mut Fields<'_>) {
 /// differs from the default, which is written out with every rule.
 fn check_window(rule: &DegradeRule, fields: &mut Fields<'_>) {
     let (interval, boxes) = (rule.stat_interval_ms, rule.stat_buckets);
-    if rule.grade == BreakerStrategy::ConsecutiveErrors {
+    if !rule.grade.looks_back() {
         for (field, given) in [
             ("statIntervalMs", interval != DegradeRule::STAT_INTERVAL_MS),
-            ("statSlidingWindowBucketCount", boxes > 1),
+            ("statSlidingWindowBucketCount", boxes != 1),
             ("statWindowCalls", rule.stat_window_calls.is_some()),
             (
                 "minRequestAmount",
@@ -144,7 +145,9 @@ fn check_window(rule: &DegradeRule, fields: &mut Fields<'_>) {
                 );
             }
         }
-    } else if let Some(calls) = rule.stat_window_calls {
+        return;
+    }
+    if let Some(calls) = rule.stat_window_calls {
         check_calls(rule, calls, fields);
         for (field, given) in [
             ("statIntervalMs", interval != DegradeRule::STAT_INTERVAL_MS),

@@ -198,6 +198,7 @@ impl RuleKind for Degrade {
             );
         }
         let grade: BreakerStrategy = fields.mode("grade").unwrap_or_default();
+        let looks_back = grade.looks_back();
         DegradeRule {
             head,
             grade,
@@ -209,15 +210,15 @@ impl RuleKind for Degrade {
             max_time_window_sec: fields.u32("maxTimeWindow", true),
             jitter: fields.number("jitter").unwrap_or_default(),
             min_request_amount: fields
-                .u32("minRequestAmount", true)
+                .u32("minRequestAmount", looks_back)
                 .unwrap_or(DegradeRule::MIN_REQUEST_AMOUNT),
             stat_interval_ms: fields
-                .u32("statIntervalMs", true)
+                .u32("statIntervalMs", looks_back)
                 .unwrap_or(DegradeRule::STAT_INTERVAL_MS),
             stat_buckets: fields
-                .u32("statSlidingWindowBucketCount", true)
+                .u32("statSlidingWindowBucketCount", looks_back)
                 .unwrap_or(1),
-            stat_window_calls: fields.u32("statWindowCalls", true),
+            stat_window_calls: fields.u32("statWindowCalls", looks_back),
             half_open_timeout_ms: fields.u64("halfOpenTimeoutMs", true),
             probe_num: fields.u32("probeNum", true),
             probe_success_ratio: fields.number("probeSuccessRatio"),

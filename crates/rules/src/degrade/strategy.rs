@@ -19,6 +19,14 @@ pub enum BreakerStrategy {
     ConsecutiveErrors,
 }
 
+impl BreakerStrategy {
+    /// Whether it looks at a span of time or at the last calls. Errors in a row
+    /// need neither, nor a least number of calls.
+    pub(super) fn looks_back(self) -> bool {
+        self != Self::ConsecutiveErrors
+    }
+}
+
 impl Mode for BreakerStrategy {
     const ALL: &'static [Self] = &[
         Self::SlowRatio,

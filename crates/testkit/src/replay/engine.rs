@@ -298,7 +298,10 @@ impl<'t> World<'t> {
             ("avg_rt", ms(node.avg_rt), rt_slack),
             (
                 "min_rt",
-                (node.min_rt.as_millis() as f64).max(1.0),
+                // Sentinel shows 1 ms at least, and the most for nothing.
+                node.min_rt.map_or(rt_max, |rt| {
+                    (rt.as_millis() as f64).clamp(1.0, rt_max.max(1.0))
+                }),
                 if self.has_ns { 2.0 } else { 0.0 },
             ),
             // The reference counts these in its minute view alone.
