@@ -343,7 +343,7 @@ impl Engine {
             ..
         } = &*self.shared;
         let (rules, report) = change(&plan.rules, settings)?;
-        let demand = protection.prepare(&plan.rules, &rules, settings);
+        let demand = protection.prepare(&plan.rules, &rules);
         self.shared
             .plan
             .publish(self.shared.plan_of(rules, &self.registry));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use flowgate_core::node::BoxSums;
 use flowgate_core::{Clock, Timestamp};
 use flowgate_rules::system::{Demand, InboundTotals, Machine, System};
-use flowgate_rules::{Flow, RuleSet, Settings};
+use flowgate_rules::{Flow, RuleSet};
 
 use crate::registry::Registry;
 use crate::sampler::{Sampling, SamplingSettings};
@@ -32,9 +32,9 @@ impl Protection {
 
     /// New rules are about to come into force. To be followed by
     /// [`settle`](Self::settle) when they are.
-    pub(crate) fn prepare(&self, old: &RuleSet, new: &RuleSet, settings: &Settings) -> Demand {
-        let old = Demand::of(&old.table::<System>(), settings);
-        let mut demand = Demand::of(&new.table::<System>(), settings);
+    pub(crate) fn prepare(&self, old: &RuleSet, new: &RuleSet) -> Demand {
+        let old = Demand::of(&old.table::<System>());
+        let mut demand = Demand::of(&new.table::<System>());
         let flow = new.table::<Flow>();
         demand.needs_memory = flow.acting().any(|entry| entry.rule().needs_memory());
         if !old.counts_inbound || !demand.counts_inbound {
@@ -42,13 +42,11 @@ impl Protection {
             // the resources have counted by then.
             self.machine.forget_inbound();
         }
-        self.machine.set_least(old.least.max(demand.least));
         demand
     }
 
     /// The rules of `demand` are in force.
     pub(crate) fn settle(&self, demand: &Demand) {
-        self.machine.set_least(demand.least);
         // Where there is nothing to read nobody has to try.
         let load_and_cpu = demand.needs_samples && self.machine.has_load_and_cpu();
         self.sampling.want(load_and_cpu || demand.needs_memory);

@@ -138,6 +138,36 @@ fn an_observed_rule_counts_what_it_would_refuse() {
 }
 
 #[test]
+fn an_observed_queue_would_refuse_a_call_that_does_not_wait() {
+    let (engine, _) = rules(
+        r#"[{"resource": "a", "paramIdx": 0, "count": 1, "controlBehavior": 2,
+             "maxQueueingTimeMs": 5000, "mode": "observe"}]"#,
+    );
+    let a = engine.resource("a");
+    let one = [Arg::from(1)];
+    let hits = || engine.table::<ParamFlow>().entries()[0].hits().counts();
+    assert!((0..3).all(|_| passes(&a, &one)));
+    let mut expected = HitCounts {
+        passed: 1,
+        would_block: 2,
+        ..HitCounts::default()
+    };
+    assert_eq!(hits(), expected);
+    // They have left no place in the line: one that waits is the next in it.
+    for _ in 0..2 {
+        a.request().args(&one).entry().unwrap().exit();
+    }
+    expected.passed = 3;
+    expected.waited = 2;
+    assert_eq!(hits(), expected);
+    for _ in 0..4 {
+        a.request().args(&one).reserve().unwrap().begin().exit();
+    }
+    // Five seconds are the longest wait, and six have been asked for.
+    assert_eq!((hits().passed, hits().would_block), (6, 3));
+}
+
+#[test]
 fn the_hottest_values_of_a_resource_can_be_read() {
     let (engine, _) = rules(r#"[{"resource": "a", "paramIdx": 0, "count": 2}]"#);
     let a = engine.resource("a");

@@ -2,7 +2,10 @@
 
 mod common;
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use flowgate::{
@@ -218,6 +221,34 @@ fn a_changed_rule_sees_what_has_passed_and_what_runs() {
     load(r#"[{"maxThread": 4}, {"qps": 6}]"#);
     drop(entries);
     assert_eq!(passed(&a, 5), 2);
+}
+
+#[test]
+fn a_call_that_waited_for_permits_is_counted_though_the_limit_was_lowered_meanwhile() {
+    let (engine, _time) = document(
+        r#"{"system": [{"maxThread": 3}],
+            "isolation": [{"resource": "a", "count": 1, "maxQueueingTimeMs": 1000}]}"#,
+    );
+    let [a, b] = [engine.resource("a"), engine.resource("b")];
+    let [first, second] = [enter(&a).unwrap(), enter(&b).unwrap()];
+    let mut waiter = pin!(a.request().traffic(Traffic::Inbound).acquire());
+    let mut poll = || {
+        waiter
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+    };
+    assert!(poll().is_pending());
+    engine.load_json("system", r#"[{"maxThread": 1}]"#).unwrap();
+    first.exit();
+    // It goes by the rules of its arrival, and runs beside the second.
+    let Poll::Ready(Ok(third)) = poll() else {
+        panic!("it has its permit");
+    };
+    second.exit();
+    assert_eq!(engine.inbound().in_flight, 1);
+    assert!(enter(&b).is_err(), "one runs");
+    third.exit();
+    assert_eq!(passed(&b, 1), 1);
 }
 
 #[test]

@@ -34,11 +34,12 @@ pub trait Decide: RuleKind {
         true
     }
 
-    /// A limit that the enforced rules of one resource share, so that the first
-    /// takes what all of them allow: see [`InForce::least`]. Default: none.
-    fn shared_limit(rule: &Self::Rule) -> u64 {
+    /// Limits on one or two counts that the enforced rules of one resource have
+    /// in common, so that the first takes what all of them allow: see
+    /// [`InForce::least`]. Default: none.
+    fn shared_limits(rule: &InForce<Self>) -> [u64; 2] {
         let _ = rule;
-        u64::MAX
+        [u64::MAX; 2]
     }
 
     /// Takes what the call needs in one atomic step, or refuses and keeps
@@ -106,9 +107,11 @@ pub struct InForce<K: RuleKind> {
     pub id: RuleId,
     /// Which of its slot's rules it is.
     pub index: u32,
-    /// The least [`Decide::shared_limit`] of this rule and of the enforced ones
+    /// The least [`Decide::shared_limits`] of this rule and of the enforced ones
     /// that are asked after it.
-    pub least: u64,
+    pub least: [u64; 2],
+    /// The least of all enforced ones, those asked before it included.
+    pub least_of_all: [u64; 2],
 }
 
 impl<K: RuleKind> InForce<K> {
@@ -119,7 +122,8 @@ impl<K: RuleKind> InForce<K> {
             id: RuleId::new(entry.id()),
             entry,
             index,
-            least: u64::MAX,
+            least: [u64::MAX; 2],
+            least_of_all: [u64::MAX; 2],
         }
     }
 

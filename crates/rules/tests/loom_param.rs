@@ -166,6 +166,30 @@ fn a_value_in_use_is_not_forgotten() {
     });
 }
 
+/// One slot, and a call that takes a place and gives it back while the sweep
+/// looks whether the slot can be had: the place is not lost. Fails if a ticket
+/// that finds its slot closed is not looked at again under the lock.
+#[test]
+fn what_is_given_back_while_the_sweep_looks_is_not_lost() {
+    model(3, || {
+        let values = table(1, 1);
+        give_back(&values, take(&values, 1).expect("there is room"));
+        let other = {
+            let values = Arc::clone(&values);
+            thread::spawn(move || take(&values, 2))
+        };
+        if let Some(mine) = take(&values, 1) {
+            give_back(&values, mine);
+        }
+        let theirs = other.join().expect("no panic");
+        if let Some(theirs) = theirs {
+            give_back(&values, theirs);
+        }
+        let again = take(&values, 1);
+        assert!(again.is_some(), "a place is lost");
+    });
+}
+
 /// A limited value is found by everybody at all times, while slots are added
 /// and chains are split.
 #[test]

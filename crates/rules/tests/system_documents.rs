@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use flowgate_rules::system::{Demand, Limits, Machine};
+use flowgate_rules::system::{Demand, Machine};
 use flowgate_rules::{
     Bbr, LoadReport, OnInvalid, RuleError, RuleSet, Settings, System, SystemRule,
 };
@@ -142,18 +142,12 @@ fn what_is_written_loads_as_the_same_rule() {
 }
 
 #[test]
-fn rules_in_force_ask_for_the_least_of_their_limits() {
-    let demand = |list| {
-        Demand::of(
-            &load(list).unwrap().0.table::<System>(),
-            &Settings::default(),
-        )
-    };
+fn rules_in_force_say_what_they_need() {
+    let demand = |list| Demand::of(&load(list).unwrap().0.table::<System>());
     let nothing = Demand {
         counts_inbound: false,
         needs_memory: false,
         needs_samples: false,
-        least: Limits::NONE,
     };
     assert_eq!(demand("[]"), nothing);
     assert_eq!(
@@ -164,16 +158,7 @@ fn rules_in_force_ask_for_the_least_of_their_limits() {
         counts_inbound: true,
         ..nothing
     };
-    let least = |passes, places| Limits { passes, places };
-    assert_eq!(
-        demand(
-            r#"[{"qps": 5.9, "maxThread": 9}, {"qps": 7, "maxThread": 3}, {"qps": 1, "mode": "observe"}]"#
-        ),
-        Demand {
-            least: least(5, 3),
-            ..counts
-        }
-    );
+    assert_eq!(demand(r#"[{"qps": 1, "mode": "observe"}]"#), counts);
     assert_eq!(
         demand(r#"[{"qps": 1e300}, {"highestCpuUsage": 1, "mode": "observe"}]"#),
         Demand {

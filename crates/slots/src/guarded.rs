@@ -79,16 +79,38 @@ pub(crate) struct Guarded {
     inner: Arc<dyn Slot>,
     name: &'static str,
     faults: Arc<FaultCounter>,
+    /// Whether it is all rules of a kind: where one fails, what the others have
+    /// taken is to be given back.
+    has_rules: bool,
 }
 
 impl Guarded {
+    /// A slot of the service's own.
     pub(crate) fn new(inner: Arc<dyn Slot>, faults: Arc<FaultCounter>) -> Self {
         let name = catch_unwind(AssertUnwindSafe(|| inner.name())).unwrap_or("(no name)");
         Guarded {
             inner,
             name,
             faults,
+            has_rules: false,
         }
+    }
+
+    /// The slot of a kind of the service's own.
+    pub(crate) fn of_rules(slot: Arc<dyn Slot>, faults: Arc<FaultCounter>) -> Self {
+        Guarded {
+            has_rules: true,
+            ..Guarded::new(slot, faults)
+        }
+    }
+
+    /// The slot has failed on a call that it was to decide on.
+    #[cold]
+    fn give_up(&self, call: &Call<'_>, fault: SlotError) -> SlotError {
+        if self.has_rules {
+            self.undo(call);
+        }
+        fault
     }
 
     fn shielded<T>(&self, run: impl FnOnce() -> T) -> Result<T, SlotError> {
@@ -113,10 +135,10 @@ impl Slot for Guarded {
         match self.shielded(|| self.inner.check(call)) {
             Ok(Err(fault)) => {
                 self.faults.report(self.name, &fault);
-                Err(fault)
+                Err(self.give_up(call, fault))
             }
             Ok(verdict) => verdict,
-            Err(fault) => Err(fault),
+            Err(fault) => Err(self.give_up(call, fault)),
         }
     }
 
@@ -125,7 +147,9 @@ impl Slot for Guarded {
     }
 
     fn passed(&self, call: &mut Call<'_>) {
-        if self.shielded(|| self.inner.passed(call)).is_err() {
+        let heard = self.shielded(|| self.inner.passed(call));
+        // Rules hear how the call ends, as they hold something of it.
+        if heard.is_err() && !self.has_rules {
             call.holds.exclude(call.slot);
         }
     }

@@ -86,7 +86,7 @@ fn rules_of<K: Decide>(plan: &ChainPlan, resource: &str, state: &str) -> Option<
 
 fn shielded<K: Decide>(plan: &ChainPlan, resource: &str, state: &str) -> Option<Arc<dyn Slot>> {
     let slot = rules_of::<K>(plan, resource, state)?;
-    Some(Arc::new(Guarded::new(slot, Arc::clone(&plan.faults))))
+    Some(Arc::new(Guarded::of_rules(slot, Arc::clone(&plan.faults))))
 }
 
 /// The rules of one kind that act on `resource`, with their live state.

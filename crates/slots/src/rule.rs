@@ -27,13 +27,17 @@ impl<K: Decide> RuleSlot<K> {
         for (index, rule) in rules.iter_mut().enumerate() {
             rule.index = index as u32;
         }
-        let mut least = u64::MAX;
-        for rule in rules.iter_mut().rev().filter(|rule| !rule.is_observed()) {
-            least = least.min(K::shared_limit(rule.rule()));
+        let enforced = rules.iter().filter(|rule| !rule.is_observed()).count();
+        let mut least = [u64::MAX; 2];
+        for rule in rules.iter_mut().take(enforced).rev() {
+            for (least, own) in least.iter_mut().zip(K::shared_limits(rule)) {
+                *least = own.min(*least);
+            }
             rule.least = least;
         }
+        rules.iter_mut().for_each(|rule| rule.least_of_all = least);
         RuleSlot {
-            enforced: rules.iter().filter(|rule| !rule.is_observed()).count(),
+            enforced,
             rules: rules.into(),
         }
     }
@@ -49,6 +53,39 @@ impl<K: Decide> RuleSlot<K> {
     fn rule_of(&self, ticket: &Ticket) -> Option<&InForce<K>> {
         self.rules.get(ticket.rule as usize)
     }
+
+    /// Gives back what the call has taken here since it held `held` tickets. No
+    /// ticket is given back twice, also if a rule panics over one.
+    fn undo_from(&self, held: usize, call: &mut Call<'_>) {
+        while call.holds.tickets.len() > held
+            && let Some(ticket) = call.holds.tickets.pop()
+        {
+            if let Some(rule) = self.rule_of(&ticket) {
+                K::undo(rule, ticket.data, call);
+            }
+        }
+    }
+
+    /// Asks an observed rule about a call that was admitted.
+    fn observe(&self, rule: &InForce<K>, call: &mut Call<'_>) {
+        let hits = rule.entry.hits();
+        let held = call.holds.tickets.len();
+        let may_wait = match K::observe(rule, call) {
+            Decision::Pass => return hits.pass(),
+            Decision::Block(_) => return hits.would_block(),
+            Decision::Wait(_) => call.may_wait,
+            // Who has stood in line already might have done so for this rule.
+            Decision::Queue(_) => call.may_queue || call.holds.queued_for().is_some(),
+        };
+        if may_wait {
+            hits.pass();
+            hits.wait();
+        } else {
+            // It would have been refused, as it does not wait.
+            self.undo_from(held, call);
+            hits.would_block();
+        }
+    }
 }
 
 impl<K: Decide> Slot for RuleSlot<K> {
@@ -57,29 +94,32 @@ impl<K: Decide> Slot for RuleSlot<K> {
     }
 
     fn check(&self, call: &mut Call<'_>) -> Result<Verdict, SlotError> {
-        let mut longest = Duration::ZERO;
+        let held = call.holds.tickets.len();
+        let mut longest = (0, Duration::ZERO);
         for rule in self.enforced() {
             if !K::applies(rule, call) {
                 continue;
             }
-            match K::decide(rule, call) {
-                Decision::Pass => {}
+            let refusal = match K::decide(rule, call) {
+                Decision::Pass => continue,
                 Decision::Wait(wait) => {
-                    call.holds.wait_for(call.slot, rule.index, wait);
-                    longest = longest.max(wait);
+                    if wait > longest.1 {
+                        longest = (rule.index, wait);
+                    }
+                    continue;
                 }
-                Decision::Queue(queue) => {
-                    self.undo(call);
-                    return Ok(Verdict::Queue(queue));
-                }
+                Decision::Queue(queue) => Verdict::Queue(queue),
                 Decision::Block(block) => {
                     rule.entry.hits().block();
-                    self.undo(call);
-                    return Ok(Verdict::Block(block));
+                    Verdict::Block(block)
                 }
-            }
+            };
+            self.undo_from(held, call);
+            return Ok(refusal);
         }
-        Ok(match longest {
+        let (rule, wait) = longest;
+        call.holds.wait_for(call.slot, rule, wait);
+        Ok(match wait {
             Duration::ZERO => Verdict::Pass,
             wait => Verdict::Wait(wait),
         })
@@ -114,17 +154,8 @@ impl<K: Decide> Slot for RuleSlot<K> {
             }
         }
         for rule in self.observed() {
-            if !K::applies(rule, call) {
-                continue;
-            }
-            let hits = rule.entry.hits();
-            match K::observe(rule, call) {
-                Decision::Pass => hits.pass(),
-                Decision::Wait(_) | Decision::Queue(_) => {
-                    hits.pass();
-                    hits.wait();
-                }
-                Decision::Block(_) => hits.would_block(),
+            if K::applies(rule, call) {
+                self.observe(rule, call);
             }
         }
     }

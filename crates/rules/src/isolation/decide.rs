@@ -16,8 +16,8 @@ impl Decide for Isolation {
     const BLOCK: BlockKind = BlockKind::Isolation;
     const HEARS_EXITS: bool = false;
 
-    fn shared_limit(rule: &IsolationRule) -> u64 {
-        u64::from(rule.count)
+    fn shared_limits(rule: &InForce<Self>) -> [u64; 2] {
+        [u64::from(rule.rule().count), u64::MAX]
     }
 
     fn decide(rule: &InForce<Self>, call: &mut Call<'_>) -> Decision {
@@ -28,7 +28,8 @@ impl Decide for Isolation {
         if held.permits {
             return Decision::Pass;
         }
-        let (weight, least) = (u64::from(call.weight), rule.least);
+        let [least, _] = rule.least;
+        let weight = u64::from(call.weight);
         let own = u64::from(rule.rule().count);
         if weight > own {
             return refuse(rule, node.permits().permits());
@@ -87,8 +88,9 @@ fn queue(rule: &InForce<Isolation>, permits: u64) -> Decision {
         max_queue_length,
         ..
     } = *rule.rule();
+    let [limit, _] = rule.least;
     Decision::Queue(Queue {
-        limit: rule.least,
+        limit,
         wait_max: Duration::from_millis(u64::from(max_queueing_time_ms)),
         queued_max: max_queue_length as usize,
         rule: rule.index,

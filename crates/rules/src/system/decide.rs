@@ -7,7 +7,7 @@
 //! rule that refuses, by its first check that does.
 //!
 //! **Several rules on one budget** are one reservation: the first rule asked
-//! takes passes and a place, within the least limits of all rules in force, so no
+//! takes passes and a place, within the least limits of all enforced rules, so no
 //! call holds what a later rule must refuse. If it finds no room there but its own
 //! limits would do, it stands back, and the rule whose limit it is refuses.
 //!
@@ -31,6 +31,11 @@ impl Decide for System {
         call.traffic == Traffic::Inbound && rule.state.inbound().is_some()
     }
 
+    fn shared_limits(rule: &InForce<Self>) -> [u64; 2] {
+        let Limits { passes, places } = rule.state.limits();
+        [passes, places]
+    }
+
     fn decide(rule: &InForce<Self>, call: &mut Call<'_>) -> Decision {
         let Some(inbound) = rule.state.inbound() else {
             return Decision::Pass;
@@ -44,8 +49,7 @@ impl Decide for System {
             let first = peek(call).map(|no_room| refuse(rule, no_room, call));
             return Decision::Block(first.unwrap_or(block));
         }
-        let limits = own.min(rule.state.machine().least());
-        match inbound.enter(call.now, call.weight, limits) {
+        match inbound.enter(call.now, call.weight, Limits::of(rule.least_of_all)) {
             Ok(held) => {
                 rule.leave_ticket(call, held.to_words());
                 Decision::Pass
@@ -55,7 +59,9 @@ impl Decide for System {
                 match own_reason.or_else(|| peek(call)) {
                     Some(reason) => Decision::Block(refuse(rule, reason, call)),
                     // A later rule's limit: that rule asks again and refuses.
-                    None => Decision::Pass,
+                    None if exceeds(&no_room, call, Limits::of(rule.least)) => Decision::Pass,
+                    // An earlier rule's, which had room a moment ago.
+                    None => Decision::Block(refuse(rule, no_room, call)),
                 }
             }
         }

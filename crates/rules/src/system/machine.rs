@@ -61,7 +61,7 @@ pub trait InboundTotals: Send + Sync {
     fn boxes(&self) -> Vec<BoxSums>;
 }
 
-/// The least limits of all rules in force; `u64::MAX` is none.
+/// Limits on all inbound calls together; `u64::MAX` is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Passes in the second view.
@@ -76,8 +76,6 @@ pub struct Machine {
     totals: OnceLock<Arc<dyn InboundTotals>>,
     /// Taken where chains are built and where rules are loaded, never by calls.
     inbound: Mutex<Option<Arc<Inbound>>>,
-    least_passes: AtomicU64,
-    least_places: AtomicU64,
     figures: Figures,
     /// Nanoseconds of the engine's clock; 0: never.
     sampled_at: AtomicU64,
@@ -105,22 +103,10 @@ impl Limits {
         places: u64::MAX,
     };
 
-    /// The lower ones of both.
+    /// As `[passes, places]`.
     #[must_use]
-    pub fn min(self, other: Limits) -> Limits {
-        Limits {
-            passes: self.passes.min(other.passes),
-            places: self.places.min(other.places),
-        }
-    }
-
-    /// The higher ones of both.
-    #[must_use]
-    pub fn max(self, other: Limits) -> Limits {
-        Limits {
-            passes: self.passes.max(other.passes),
-            places: self.places.max(other.places),
-        }
+    pub fn of([passes, places]: [u64; 2]) -> Self {
+        Limits { passes, places }
     }
 }
 
@@ -133,8 +119,6 @@ impl Machine {
             nodes,
             totals: OnceLock::new(),
             inbound: Mutex::new(None),
-            least_passes: AtomicU64::new(u64::MAX),
-            least_places: AtomicU64::new(u64::MAX),
             figures: Figures::unknown(),
             sampled_at: AtomicU64::new(0),
             lasts_ns: AtomicU64::new(nanos(LASTS)),
@@ -267,25 +251,6 @@ impl Machine {
         *self.lock() = None;
     }
 
-    /// The least limits of the rules in force.
-    #[inline]
-    #[must_use]
-    pub fn least(&self) -> Limits {
-        // Relaxed: whoever sees an older one decides as just before the change.
-        Limits {
-            passes: self.least_passes.load(Ordering::Relaxed),
-            places: self.least_places.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Says what the least limits of the rules in force are. Before new rules
-    /// come into force, give the higher ones of old and new; afterwards the new
-    /// ones: so a call never stands back for a rule that is not there.
-    pub fn set_least(&self, limits: Limits) {
-        self.least_passes.store(limits.passes, Ordering::Relaxed);
-        self.least_places.store(limits.places, Ordering::Relaxed);
-    }
-
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Inbound>>> {
         // The pointer is whole whoever panicked while holding this.
         self.inbound.lock().unwrap_or_else(PoisonError::into_inner)
@@ -329,7 +294,6 @@ impl Default for Machine {
 impl fmt::Debug for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Machine")
-            .field("least", &self.least())
             .field("has_load_and_cpu", &self.has_load_and_cpu())
             .finish_non_exhaustive()
     }

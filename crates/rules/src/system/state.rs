@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::machine::{Limits, Machine};
 use super::{Inbound, System, SystemRule};
 use crate::Settings;
-use crate::head::RuleMode;
 use crate::table::RuleTable;
 
 /// The limits of one system rule, and the budget that it takes from.
@@ -30,8 +29,6 @@ pub struct Demand {
     pub needs_samples: bool,
     /// Whether a rule of another kind looks at the memory.
     pub needs_memory: bool,
-    /// The least limits of enforced rules.
-    pub least: Limits,
 }
 
 impl SystemState {
@@ -72,21 +69,17 @@ impl SystemState {
 impl Demand {
     /// What the rules of `table` ask for.
     #[must_use]
-    pub fn of(table: &RuleTable<System>, settings: &Settings) -> Self {
+    pub fn of(table: &RuleTable<System>) -> Self {
         let nothing = Demand {
             counts_inbound: false,
             needs_samples: false,
             needs_memory: false,
-            least: Limits::NONE,
         };
         table.acting().fold(nothing, |demand, entry| {
             let rule = entry.rule();
-            let is_enforced = rule.head.mode == RuleMode::Enforce;
-            let own = is_enforced.then(|| limits(rule, settings));
             Demand {
                 counts_inbound: demand.counts_inbound || !rule.is_all_off(),
                 needs_samples: demand.needs_samples || rule.needs_samples(),
-                least: own.map_or(demand.least, |own| demand.least.min(own)),
                 ..demand
             }
         })

@@ -198,15 +198,12 @@ impl<C: Cell> Table<C> {
     #[inline]
     pub(crate) fn at(&self, address: Address) -> Option<Pinned<'_, C>> {
         let slot = if address.id == NONE {
-            &self.overflow
+            self.overflow.pin().then_some(&self.overflow)?
         } else {
             let number = address.id as usize & (self.shards.len() - 1);
             let local = address.id >> self.shards.len().trailing_zeros();
-            self.shards.get(number)?.slot(local)?
+            self.shards.get(number)?.pinned(local)?
         };
-        if !slot.pin() {
-            return None;
-        }
         let pinned = Pinned::adopt(slot, address.id);
         (pinned.address() == address).then_some(pinned)
     }

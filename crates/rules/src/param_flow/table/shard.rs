@@ -87,6 +87,22 @@ impl<C: Cell> Shard<C> {
         self.segments.get(segment)?.get()?.slots.get(offset)
     }
 
+    /// Slot `local`, pinned.
+    #[inline]
+    pub(super) fn pinned(&self, local: u32) -> Option<&Slot<C>> {
+        let slot = self.slot(local)?;
+        (slot.pin() || self.pin_locked(slot)).then_some(slot)
+    }
+
+    /// Pins a slot that was found closed. It may have been closed only to look
+    /// whether its value can be forgotten, and what a call gives back must not
+    /// be lost to that: who closes a slot opens it again under the same lock.
+    #[cold]
+    fn pin_locked(&self, slot: &Slot<C>) -> bool {
+        let _writer = self.lock();
+        slot.pin()
+    }
+
     /// Where the chain of `hash` begins.
     #[inline]
     fn chain(&self, hash: u64) -> Option<&AtomicU32> {
