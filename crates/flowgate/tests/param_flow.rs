@@ -122,6 +122,31 @@ fn a_place_in_the_line_of_a_value_comes_back_when_its_caller_gives_up() {
 }
 
 #[test]
+fn a_call_that_does_not_wait_may_come_again_when_the_line_of_its_value_is_free() {
+    let (engine, time) = rules(
+        r#"[{"resource": "a", "paramIdx": 0, "count": 1, "controlBehavior": 2,
+             "maxQueueingTimeMs": 500}]"#,
+    );
+    let a = engine.resource("a");
+    let one = [Arg::from(1)];
+    let ask = || a.request().args(&one);
+    assert!(passes(&a, &one));
+    let refused = |after: u64| {
+        let block = ask().try_entry().unwrap_err();
+        assert_eq!(block.retry_after(), Some(ms(after)));
+    };
+    // Further away than the longest wait, and nearer.
+    refused(1_000);
+    time.advance(ms(700));
+    refused(300);
+    time.advance(ms(300));
+    assert!(passes(&a, &one));
+    // Who waits may come as soon as the wait is short enough.
+    let block = ask().reserve().map(drop).unwrap_err();
+    assert_eq!(block.retry_after(), Some(ms(500)));
+}
+
+#[test]
 fn an_observed_rule_counts_what_it_would_refuse() {
     let (engine, _) = rules(r#"[{"resource": "a", "paramIdx": 0, "count": 2, "mode": "observe"}]"#);
     let a = engine.resource("a");

@@ -177,6 +177,22 @@ fn what_golang_cannot_say_is_told_and_left_out() {
     );
 }
 
+#[test]
+fn a_slow_limit_that_golang_would_round_becomes_the_longest_there_is() {
+    let breaker = set::<Degrade>(vec![DegradeRule::slow_ratio("a", 1e300, 0.5, 1)]);
+    let written = breaker.write_list("degrade", Dialect::Golang);
+    assert_eq!(written.lost.len(), 1);
+    let (there, _) = RuleSet::default()
+        .with_list(
+            "degrade",
+            &written.text,
+            &Settings::default(),
+            Dialect::Golang,
+        )
+        .unwrap();
+    assert_eq!(rules::<Degrade>(&there)[0].count, 2_f64.powi(53));
+}
+
 /// No rule is lost or made twice on the way of a whole document.
 #[test]
 fn a_document_of_every_kind_comes_back_with_the_same_meaning() {

@@ -171,16 +171,18 @@ fn parse(head: Head, fields: &mut Fields<'_>) -> DegradeRule {
     }
 }
 
+/// Up to it a number with a fraction tells all whole ones apart.
+const RT_EXACT_MAX: u64 = 1 << 53;
+
 /// The slow limit as Sentinel has it, a number with a fraction. One that it
 /// would round is a fault; it is 285,000 years.
 fn rt_max(is_slow: bool, fields: &mut Fields<'_>) -> f64 {
-    const EXACT_MAX: u64 = 1 << 53;
     let rt_max = fields.u64(RT_MAX, is_slow).unwrap_or_default();
-    if rt_max > EXACT_MAX && is_slow {
+    if rt_max > RT_EXACT_MAX && is_slow {
         fields.fault(
             RT_MAX,
             format!(
-                "{rt_max} is above {EXACT_MAX}; give the milliseconds from which on a call is slow"
+                "{rt_max} is above {RT_EXACT_MAX}; give the milliseconds from which on a call is slow"
             ),
         );
     }
@@ -206,12 +208,12 @@ fn write(rule: &DegradeRule, there: &mut GolangRule) {
         BreakerStrategy::SlowRatio => {
             there.field(STRATEGY, StrategyThere::SlowRequestRatio as u8);
             there.field(THRESHOLD, rule.slow_ratio_threshold);
-            there.field(RT_MAX, rule.count.floor());
-            if rule.count.fract() != 0.0 {
-                let (whole, count) = (rule.count.floor(), rule.count);
+            let (whole, count) = (rule.count.floor().min(RT_EXACT_MAX as f64), rule.count);
+            there.field(RT_MAX, whole);
+            if whole != count {
                 there.loses(
                     "count",
-                    format!("{count} ms becomes {whole}, as sentinel-golang has whole ones; give a whole number"),
+                    format!("{count} ms becomes {whole}, as sentinel-golang has whole ones up to {RT_EXACT_MAX}; give such a one"),
                 );
             }
         }

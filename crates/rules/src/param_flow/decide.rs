@@ -52,7 +52,15 @@ impl Decide for ParamFlow {
                     wait => Decision::Wait(wait),
                 }
             }
-            Err(refusal) => Decision::Block(block(rule, refusal)),
+            Err(mut refusal) => {
+                if rule.rule().queues() && !call.may_wait {
+                    // Its place would have to be due at once.
+                    let wait_max = Duration::from_millis(rule.rule().max_queueing_time_ms.into());
+                    let after = refusal.retry_after;
+                    refusal.retry_after = after.map(|after| after.saturating_add(wait_max));
+                }
+                Decision::Block(block(rule, refusal))
+            }
         }
     }
 
