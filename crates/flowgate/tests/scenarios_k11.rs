@@ -215,7 +215,9 @@ fn b135_no_broken_text_touches_what_the_rules_in_force_remember() {
     let good = r#"[{"resource": "r", "count": 5}]"#;
     let (engine, time) = flow(good);
     let r = engine.resource("r");
-    let broken: &[(&[u8], Option<(usize, usize)>)] = &[
+    /// A text, and the line and column of its first fault.
+    type Broken = (&'static [u8], Option<(usize, usize)>);
+    let broken: &[Broken] = &[
         (b"[\n{\"resource\": \"r\", \"count\": 7}", Some((2, 29))),
         (b"[{\"resource\": \"r\", \"cou", Some((1, 23))),
         (b"{\"resource\": \"r\", \"count\": 7}", Some((1, 1))),
