@@ -1,6 +1,11 @@
 //! Reported bugs of peers, kind K06: pacing, queueing and warm-up. Those that
 //! need no engine (b066, b077) are tested with the rules.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
 mod common;
 
 use std::sync::Barrier;
