@@ -15,4 +15,4 @@ RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-targ
 
 # Recorded decisions, by the command that anyone can run.
 cargo run --release -q -p flowgate-testkit --bin conformance -- \
-    testdata/traces/{authority,leap_array,flow,degrade,param_flow,ideal/authority,ideal/leap_array,ideal/flow,ideal/degrade,ideal/param_flow}
+    testdata/traces/{leap_array,flow,degrade,param_flow,authority,mixed,ideal}

@@ -1,6 +1,6 @@
 //! A refusal, as a value.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,9 +50,18 @@ impl fmt::Debug for RuleId {
     }
 }
 
+/// On one line: a control character, which a resource's name may have, is shown
+/// escaped.
 impl fmt::Display for RuleId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        let text = self.as_str();
+        if !text.contains(char::is_control) {
+            return f.write_str(text);
+        }
+        text.chars().try_for_each(|c| match c.is_control() {
+            true => write!(f, "{}", c.escape_default()),
+            false => f.write_char(c),
+        })
     }
 }
 
@@ -269,6 +278,12 @@ mod tests {
             assert_eq!(id.as_str(), text);
             assert_eq!(id.clone(), id);
         }
+    }
+
+    #[test]
+    fn an_id_is_shown_on_one_line() {
+        let id = RuleId::new("flow/a\nb\u{7}ü#1");
+        assert_eq!(id.to_string(), "flow/a\\nb\\u{7}ü#1");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod breaker;
 mod builder;
 mod call_error;
+mod closures;
 mod engine;
 mod entry;
 mod global;

@@ -10,7 +10,7 @@ use flowgate_core::publish::Derived;
 use flowgate_core::{Block, Call, Node, NodeSnapshot, Outcome, Timestamp};
 use flowgate_slots::{CONTEXT_DEFAULT, NamedCallers, SlotChain};
 
-use crate::call_error::{CallError, outcome_of};
+use crate::call_error::CallError;
 use crate::engine::Shared;
 use crate::entry::{Entry, ReportsTo, Stay};
 use crate::pending::{Admission, Pending};
@@ -154,7 +154,7 @@ impl Resource {
     /// [`CallError::Blocked`] if a rule refuses, [`CallError::Failed`] with the
     /// error of `work`.
     pub fn call<T, E>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, CallError<E>> {
-        self.call_with(work, outcome_of)
+        self.request().call(work)
     }
 
     /// Runs `work` inside an entry, and has `classify` say what its result means
@@ -185,10 +185,7 @@ impl Resource {
         work: impl FnOnce() -> Result<T, E>,
         classify: impl FnOnce(&Result<T, E>) -> Outcome,
     ) -> Result<T, CallError<E>> {
-        let entry = self.entry().map_err(CallError::Blocked)?;
-        let result = work();
-        entry.exit_with(classify(&result));
-        result.map_err(CallError::Failed)
+        self.request().call_with(work, classify)
     }
 
     /// Runs `work`, which cannot fail, inside an entry.
@@ -197,10 +194,7 @@ impl Resource {
     ///
     /// [`Block`] if a rule refuses.
     pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T, Block> {
-        let entry = self.entry()?;
-        let value = work();
-        entry.exit();
-        Ok(value)
+        self.request().run(work)
     }
 
     /// The async twin of [`Resource::call`]. A future dropped before its end
@@ -214,7 +208,7 @@ impl Resource {
     where
         F: Future<Output = Result<T, E>>,
     {
-        self.call_async_with(work, outcome_of).await
+        self.request().call_async(work).await
     }
 
     /// The async twin of [`Resource::call_with`]. A future dropped before its
@@ -232,11 +226,7 @@ impl Resource {
     where
         F: Future<Output = Result<T, E>>,
     {
-        let entry = self.acquire().await.map_err(CallError::Blocked)?;
-        let unfinished = crate::entry::CancelOnDrop::new(entry);
-        let result = work.await;
-        unfinished.finish(classify(&result));
-        result.map_err(CallError::Failed)
+        self.request().call_async_with(work, classify).await
     }
 
     /// Its figures now.

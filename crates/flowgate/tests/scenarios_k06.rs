@@ -223,35 +223,34 @@ fn b072_a_period_quota_releases_waiting_calls_when_the_period_is_over() {
 #[tokio::test(start_paused = true)]
 async fn b074_ten_tasks_that_wait_are_released_one_interval_apart() {
     let line = r#""resource": "r", "count": 10, "controlBehavior": 2, "maxQueueingTimeMs": 2000"#;
-    ten_are_released_one_interval_apart(&format!(r#"{{"flow": [{{{line}}}]}}"#)).await;
-    let of_a_value = format!(r#"{{"paramFlow": [{{{line}, "paramIdx": 0}}]}}"#);
-    ten_are_released_one_interval_apart(&of_a_value).await;
-}
-
-async fn ten_are_released_one_interval_apart(rules: &str) {
-    let start = tokio::time::Instant::now();
-    let engine = common::on_paused_time("[]");
-    engine.load_document(rules).unwrap();
-    let r = engine.resource("r");
-    let tasks: Vec<_> = (0..10)
-        .map(|_| {
-            let clone = r.clone();
-            tokio::spawn(async move {
-                let entry = clone.request().args(&KEY).acquire().await.unwrap();
-                let released = start.elapsed();
-                entry.exit();
-                released
+    for rules in [
+        format!(r#"{{"flow": [{{{line}}}]}}"#),
+        format!(r#"{{"paramFlow": [{{{line}, "paramIdx": 0}}]}}"#),
+    ] {
+        let start = tokio::time::Instant::now();
+        let engine = common::on_paused_time("[]");
+        engine.load_document(&rules).unwrap();
+        let r = engine.resource("r");
+        let tasks: Vec<_> = (0..10)
+            .map(|_| {
+                let clone = r.clone();
+                tokio::spawn(async move {
+                    let entry = clone.request().args(&KEY).acquire().await.unwrap();
+                    let released = start.elapsed();
+                    entry.exit();
+                    released
+                })
             })
-        })
-        .collect();
-    let mut released = Vec::new();
-    for task in tasks {
-        released.push(task.await.unwrap());
+            .collect();
+        let mut released = Vec::new();
+        for task in tasks {
+            released.push(task.await.unwrap());
+        }
+        released.sort_unstable();
+        let expected: Vec<Duration> = (0..10).map(|k| ms(100 * k)).collect();
+        assert_eq!(released, expected);
+        assert_eq!(r.node().total_pass, 10);
     }
-    released.sort_unstable();
-    let expected: Vec<Duration> = (0..10).map(|k| ms(100 * k)).collect();
-    assert_eq!(released, expected);
-    assert_eq!(r.node().total_pass, 10);
 }
 
 // https://github.com/golang/time/pull/22, in the line of one value.

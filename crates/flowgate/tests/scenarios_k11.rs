@@ -202,7 +202,10 @@ fn paths(faults: &[flowgate::Fault]) -> Vec<&str> {
 }
 
 /// Where the first fault of a text is: line and column, if it has a place.
-fn place(error: &RuleError) -> Option<(usize, usize)> {
+/// Line and column.
+type Place = Option<(usize, usize)>;
+
+fn place(error: &RuleError) -> Place {
     error.faults[0]
         .place
         .map(|place| (place.line, place.column))
@@ -215,7 +218,7 @@ fn b135_no_broken_text_touches_what_the_rules_in_force_remember() {
     let good = r#"[{"resource": "r", "count": 5}]"#;
     let (engine, time) = flow(good);
     let r = engine.resource("r");
-    let broken: &[(&[u8], Option<(usize, usize)>)] = &[
+    let broken: &[(&[u8], Place)] = &[
         (b"[\n{\"resource\": \"r\", \"count\": 7}", Some((2, 29))),
         (b"[{\"resource\": \"r\", \"cou", Some((1, 23))),
         (b"{\"resource\": \"r\", \"count\": 7}", Some((1, 1))),

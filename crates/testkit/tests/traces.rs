@@ -2,19 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-/// The areas that are decided by what exists: the leap array, lists of
-/// callers, hot parameters, flow rules and circuit breakers.
-const AREAS: [&str; 10] = [
-    "authority",
+/// All areas; `ideal` holds what is right where the reference is not.
+const AREAS: [&str; 7] = [
     "leap_array",
     "flow",
     "degrade",
     "param_flow",
-    "ideal/authority",
-    "ideal/leap_array",
-    "ideal/flow",
-    "ideal/degrade",
-    "ideal/param_flow",
+    "authority",
+    "mixed",
+    "ideal",
 ];
 
 fn traces() -> PathBuf {

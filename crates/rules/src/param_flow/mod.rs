@@ -17,7 +17,7 @@
 //! A call names its value by the position of an argument or by an attachment.
 //! The value's cell decides with one compare-and-swap, so no number of threads
 //! gets one call more than the rule says. Memory is bounded by the rule; who is
-//! limited is never forgotten (see [`table`]).
+//! limited is never forgotten (see `table`).
 
 mod bucket;
 mod cells;

@@ -16,7 +16,7 @@
 //!
 //! Each stay in a state is a **phase**: an object of its own with its number,
 //! the *generation*, and all that belongs to that stay (the results of a closed
-//! one, the retry time of an open one, the [probes] of a half-open one). To
+//! one, the retry time of an open one, the probes of a half-open one). To
 //! change the state is to exchange the phase, by comparing pointers: of several
 //! threads that would change it one does, and the others find a newer phase.
 //! A call remembers the generation it was admitted in, and its result is heard
@@ -32,7 +32,7 @@
 //! # What it guarantees
 //!
 //! * Of results that are too bad together, at least one thread sees all, and
-//!   opens ([`window`]).
+//!   opens (`window`).
 //! * Never more probes are out than asked for; each is given up by itself, and
 //!   none that is refused, dropped or hangs keeps the circuit half-open.
 //! * Each change is told once, by the thread that made it, after it is in force.
