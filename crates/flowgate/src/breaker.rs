@@ -87,10 +87,16 @@ impl Breaker {
         self.act(|state, now, told| state.reset(now, told))
     }
 
+    /// Under what name the rule keeps the breaker that decides on calls of the
+    /// resource: beyond the limit on resources they have one in common.
+    fn state_name(&self) -> &str {
+        self.engine.registry.state_name(&self.resource)
+    }
+
     /// Of a resource that was never asked for there is no state yet; looking
     /// makes none.
     fn look<T>(&self, look: impl FnOnce(&BreakerState) -> T) -> T {
-        match self.entry.state_of(&self.resource) {
+        match self.entry.state_of(self.state_name()) {
             Some(state) => look(&state),
             None => look(&BreakerState::new(
                 self.rule(),
@@ -109,7 +115,7 @@ impl Breaker {
     ) -> bool {
         let state = self
             .entry
-            .state_for(&self.resource, &self.engine.shared.settings);
+            .state_for(self.state_name(), &self.engine.shared.settings);
         let rule = RuleId::new(self.entry.id());
         let mut told = |change| state.observers().tell(&self.resource, &rule, change);
         act(&state, self.engine.clock().now(), &mut told)

@@ -108,6 +108,12 @@ impl Registry {
         Some(inner)
     }
 
+    /// Under what name rules keep what they remember of the calls of `name`.
+    pub(crate) fn state_name<'n>(&self, name: &'n str) -> &'n str {
+        let has_own = self.by_name.pin().contains_key(name) || self.has_place(name);
+        if has_own { name } else { OVERFLOW }
+    }
+
     /// Whether one more resource has a place, or must have one because a rule
     /// names it.
     fn has_place(&self, name: &str) -> bool {

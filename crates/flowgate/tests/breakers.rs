@@ -180,6 +180,27 @@ fn a_force_survives_a_reload_and_is_possible_before_the_first_call() {
 }
 
 #[test]
+fn the_breaker_of_a_resource_beyond_the_limit_is_the_one_that_decides() {
+    let (engine, _time) = built(Engine::builder().resources_max(1));
+    engine
+        .load_json("degrade", AT_ONCE.replace(r#""r""#, r#""*""#))
+        .unwrap();
+    engine.entry("home").unwrap().exit();
+    let beyond = engine.resource("beyond");
+    assert_eq!(engine.force_breakers("beyond", Forced::Open), 1);
+    assert!(beyond.entry().is_err());
+    assert_eq!(engine.release_breakers("beyond"), 1);
+    fail(&beyond);
+    assert!(beyond.entry().is_err());
+    assert_eq!(engine.breakers("beyond"), [Open]);
+    assert_eq!(engine.reset_breakers("beyond"), 1);
+    assert!(beyond.entry().is_ok());
+    // Those that have a place have a breaker of their own.
+    assert_eq!(engine.breakers("home"), [Closed]);
+    assert!(engine.entry("home").is_ok());
+}
+
+#[test]
 fn a_breaker_can_be_forced_by_its_rule() {
     let rule = |force| {
         format!(
