@@ -1,6 +1,11 @@
 //! Kinds of the service's own whose rules fail: the call passes as far as they
 //! are concerned, and what the other rules of the kind have taken comes back.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, where a panic is the failure"
+)]
+
 mod common;
 
 use std::panic::resume_unwind;
