@@ -364,6 +364,23 @@ fn an_observed_rule_refuses_nothing_and_counts_what_it_would() {
 }
 
 #[test]
+fn an_observed_rule_does_not_count_calls_of_before_it_that_have_left() {
+    let (engine, time) = built(Engine::builder());
+    let a = engine.resource("a");
+    let older: Vec<_> = (0..5).map(|_| enter(&a).unwrap()).collect();
+    engine
+        .load_json("system", r#"[{"maxThread": 4, "mode": "observe"}]"#)
+        .unwrap();
+    let would_block = || engine.rules()[0].hits.would_block;
+    enter(&a).unwrap().exit();
+    assert_eq!(would_block(), 1);
+    drop(older);
+    at(&time, 10);
+    assert_eq!(passed(&a, 3), 3);
+    assert_eq!(would_block(), 1);
+}
+
+#[test]
 fn an_observed_rule_beside_an_enforced_one_counts_each_call_once() {
     let (engine, _) = system(
         r#"[{"maxThread": 1, "mode": "observe"}, {"maxThread": 3}, {"qps": 1, "mode": "off"}]"#,

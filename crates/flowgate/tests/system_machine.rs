@@ -75,6 +75,25 @@ fn busy_processors_refuse_all_inbound_calls() {
 }
 
 #[test]
+fn a_loaded_machine_does_not_count_calls_of_before_the_rule_that_have_left() {
+    let gauge = Gauge::default();
+    let (engine, time) = built(Engine::builder().sampler(gauge.clone()));
+    let a = engine.resource("a");
+    let older: Vec<_> = (0..50).map(|_| enter(&a).unwrap()).collect();
+    engine
+        .load_json("system", r#"[{"highestSystemLoad": 2}]"#)
+        .unwrap();
+    gauge.set(load(3.0));
+    engine.sample_now();
+    assert!(enter(&a).is_err(), "fifty are more than it gets done");
+    drop(older);
+    at(&time, 10);
+    // A call alone is never too much.
+    assert!(enter(&a).is_ok());
+    assert!(enter(&a).is_ok());
+}
+
+#[test]
 fn what_is_not_known_refuses_nothing() {
     let gauge = Gauge::default();
     let (engine, time) = built(Engine::builder().sampler(gauge.clone()));

@@ -45,7 +45,7 @@ impl Decide for System {
         }
         let own = rule.state.limits();
         let peek = |call: &Call<'_>| inbound.peek(call.now, call.weight, own).err();
-        if let Some(block) = strained(rule, inbound, inbound.in_flight(), call) {
+        if let Some(block) = strained(rule, inbound, 0, call) {
             let first = peek(call).map(|no_room| refuse(rule, no_room, call));
             return Decision::Block(first.unwrap_or(block));
         }
@@ -136,13 +136,17 @@ fn judge(rule: &InForce<System>, inbound: &Inbound, held: Held, call: &Call<'_>)
             sum: passes,
             retry_after,
         }))
-    } else {
+    } else if in_flight >= own.places {
+        // Some of those may have left before anybody looked.
+        let left = inbound.in_flight_now(call.now).saturating_sub(1);
+        let in_flight = in_flight.min(left);
         (in_flight >= own.places).then_some(NoRoom::Places(in_flight))
+    } else {
+        None
     };
-    let others = inbound.in_flight().saturating_sub(1);
     let block = match no_room {
         Some(no_room) => Some(refuse(rule, no_room, call)),
-        None => strained(rule, inbound, others, call),
+        None => strained(rule, inbound, 1, call),
     };
     block.map_or(Decision::Pass, Decision::Block)
 }
@@ -177,13 +181,20 @@ fn refuse(rule: &InForce<System>, no_room: NoRoom, call: &Call<'_>) -> Block {
 fn strained(
     rule: &InForce<System>,
     inbound: &Inbound,
-    others_in_flight: u64,
+    own_places: u64,
     call: &Call<'_>,
 ) -> Option<Block> {
     let (said, machine) = (rule.rule(), rule.state.machine());
     let throughput = || inbound.throughput(call.now);
     // Sentinel's test on the lines of BBR: a call alone is never too much.
-    let is_saturated = || others_in_flight > 1 && others_in_flight as f64 > throughput().capacity();
+    let is_saturated = || {
+        let capacity = throughput().capacity();
+        let is_too_much = |in_flight: u64| {
+            let others = in_flight.saturating_sub(own_places);
+            others > 1 && others as f64 > capacity
+        };
+        is_too_much(inbound.in_flight()) && is_too_much(inbound.in_flight_now(call.now))
+    };
     if let Some(limit_ms) = said.avg_rt_ms {
         let mean_ms = throughput().rt_mean.map(|rt| rt.as_secs_f64() * 1e3);
         if let Some(mean_ms) = mean_ms.filter(|mean_ms| *mean_ms > limit_ms) {

@@ -185,6 +185,14 @@ impl Inbound {
         self.node.in_flight() + self.older.at_most()
     }
 
+    /// The same, looked up again unless that was just done: for a call that would
+    /// be refused because of it.
+    #[cold]
+    pub fn in_flight_now(&self, now: Timestamp) -> u64 {
+        self.look_up_older(now);
+        self.in_flight()
+    }
+
     /// Passes in the second view.
     pub fn passes(&self, now: Timestamp) -> u64 {
         self.node.passes_in_second(now)
