@@ -118,6 +118,8 @@ pub enum Measure {
     RatePer(Duration),
     /// Calls in flight.
     Concurrency,
+    /// Permits in flight: a call holds as many as it weighs.
+    Permits,
     /// A wait in milliseconds.
     WaitMs,
     /// The threshold of a circuit breaker, which is open.
@@ -229,6 +231,7 @@ impl fmt::Display for Block {
                 write!(f, "{observed} of {limit} calls per {interval:?}")?;
             }
             Measure::Concurrency => write!(f, "{observed} of {limit} calls in flight")?,
+            Measure::Permits => write!(f, "{observed} of {limit} permits are taken")?,
             Measure::WaitMs if observed < 1e15 => {
                 write!(
                     f,
@@ -237,7 +240,7 @@ impl fmt::Display for Block {
                 )?;
             }
             Measure::WaitMs => f.write_str("its line is closed")?,
-            Measure::Breaker => f.write_str("its circuit is open")?,
+            Measure::Breaker => f.write_str("its circuit is open, or probing")?,
             Measure::ResponseTimeMs => {
                 write!(f, "calls take {observed} ms on average, at most {limit} ms")?;
             }
@@ -319,7 +322,7 @@ mod tests {
         );
         assert_eq!(
             block(Measure::Breaker, 0.5, 0.5),
-            said("its circuit is open")
+            said("its circuit is open, or probing")
         );
         assert_eq!(
             block(Measure::ResponseTimeMs, 50.0, 80.25),

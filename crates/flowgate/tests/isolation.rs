@@ -22,8 +22,7 @@ fn isolation(rules: &str) -> (Engine, ManualClock) {
 }
 
 fn full(id: &str, limit: f64, observed: f64) -> Block {
-    Block::new(BlockKind::Isolation, RuleId::new(id), limit, observed)
-        .measured_in(Measure::Concurrency)
+    Block::new(BlockKind::Isolation, RuleId::new(id), limit, observed).measured_in(Measure::Permits)
 }
 
 fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {

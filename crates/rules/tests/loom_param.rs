@@ -53,7 +53,7 @@ impl Cell for Taken {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    fn standing(&self, limit: &u64, _: Timestamp) -> Standing {
+    fn standing(&self, limit: &u64, _: u32, _: Timestamp) -> Standing {
         match self.0.load(Ordering::Acquire) {
             0 => Standing::Idle,
             full if full >= *limit => Standing::Limited,
@@ -166,27 +166,58 @@ fn a_value_in_use_is_not_forgotten() {
     });
 }
 
-/// One slot, and a call that takes a place and gives it back while the sweep
-/// looks whether the slot can be had: the place is not lost. Fails if a ticket
-/// that finds its slot closed is not looked at again under the lock.
+/// A call ends while the sweep has closed its value to look at it again. Fails
+/// if a ticket takes a closed slot for one that has another value.
 #[test]
-fn what_is_given_back_while_the_sweep_looks_is_not_lost() {
+fn a_place_given_back_is_not_lost_while_the_sweep_looks_at_it() {
     model(3, || {
         let values = table(1, 1);
+        // It is there, and nobody uses it.
         give_back(&values, take(&values, 1).expect("there is room"));
         let other = {
             let values = Arc::clone(&values);
-            thread::spawn(move || take(&values, 2))
+            thread::spawn(move || take(&values, 2).is_some())
         };
-        if let Some(mine) = take(&values, 1) {
-            give_back(&values, mine);
+        if let Some(address) = take(&values, 1) {
+            give_back(&values, address);
         }
-        let theirs = other.join().expect("no panic");
-        if let Some(theirs) = theirs {
-            give_back(&values, theirs);
+        other.join().expect("no panic");
+    });
+}
+
+/// Fails if the sweep does not pass by values that it cannot close.
+#[test]
+fn a_newcomer_passes_by_a_value_that_is_held() {
+    model(1, || {
+        let values = table(2, 2);
+        for n in [1, 2] {
+            take(&values, n).expect("there is room");
         }
-        let again = take(&values, 1);
-        assert!(again.is_some(), "a place is lost");
+        // The value that is held is the cooler one, and would be the first to go.
+        for _ in 0..4 {
+            drop(values.find(key(2)));
+        }
+        let held = values.find(key(1)).expect("it is there");
+        assert!(take(&values, 3).is_some());
+        drop(held);
+    });
+}
+
+/// Two values that can be forgotten, and a call takes the one of which the sweep
+/// has just thought so. Fails if the sweep gives up then.
+#[test]
+fn a_newcomer_has_room_as_long_as_one_value_can_go() {
+    model(3, || {
+        let values = table(2, 2);
+        for n in [1, 2] {
+            take(&values, n).expect("there is room");
+        }
+        let other = {
+            let values = Arc::clone(&values);
+            thread::spawn(move || take(&values, 1))
+        };
+        assert!(take(&values, 3).is_some());
+        other.join().expect("no panic");
     });
 }
 

@@ -98,9 +98,10 @@ fn a_limited_value_stays_limited_whatever_threads_flood_the_table() {
             assert_eq!(take(&state, Arg::Str("heavy"), 1), None);
         }
     });
-    // Each newcomer drove another out, but where threads held all that it saw.
-    assert_eq!(state.evicted() + state.overflowed(), THREADS * 30_000 - 31);
-    assert!(state.evicted() > 200_000, "{}", state.evicted());
+    // Each newcomer drove another out: of 32 values, one is limited and at most
+    // seven are held by other threads.
+    assert_eq!(state.overflowed(), 0);
+    assert_eq!(state.evicted(), THREADS * 30_000 - 31);
 }
 
 #[test]

@@ -69,6 +69,27 @@ fn a_heavy_hitter_stays_limited_while_a_million_random_values_pass_by() {
     }
 }
 
+#[test]
+fn a_value_whose_large_calls_are_refused_stays_limited() {
+    // Two of weight 3 pass, and the two tokens left are of no use to a third.
+    let tokens = ParamFlowRule::qps("a", 0, 8.0).duration_in_sec(3_600);
+    // One of weight 3 each 3 s.
+    let line = ParamFlowRule::qps("a", 0, 1.0).rate_limiter(0);
+    for (rule, passed) in [(tokens, 2), (line, 1)] {
+        let state = ParamState::new(&rule.max_values(100));
+        let passes_heavy = |ms| {
+            let mut shares = Shares::new();
+            let taken = state.take("heavy".into(), at(ms), 3, &mut shares);
+            taken.is_ok()
+        };
+        assert_eq!((0..9).filter(|_| passes_heavy(0)).count(), passed);
+        for n in 0..20_000 {
+            passes(&state, n, n as u64 / 10);
+        }
+        assert!(!passes_heavy(2_000));
+    }
+}
+
 // https://github.com/levy-street/world-of-claudecraft/issues/147
 #[test]
 fn b175_a_full_table_does_not_free_those_being_limited() {

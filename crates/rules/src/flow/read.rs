@@ -60,7 +60,7 @@ const FIELDS: &[FieldSpec] = &[
     FieldSpec::new(
         interval::BOXES_FIELD,
         FieldKind::Whole,
-        "in how many boxes that interval is counted; absent: 10",
+        "in how many boxes that interval is counted; absent: 10, or for the length of the second view (1000) that view's own 2",
     )
     .advice("give 1 to 1000 boxes that divide the interval, or leave it out")
     .shared()

@@ -77,7 +77,7 @@ impl Decide for Isolation {
 #[cold]
 fn refuse(rule: &InForce<Isolation>, permits: u64) -> Decision {
     let limit = f64::from(rule.rule().count);
-    Decision::Block(rule.block(Measure::Concurrency, limit, permits as f64))
+    Decision::Block(rule.block(Measure::Permits, limit, permits as f64))
 }
 
 #[cold]
@@ -94,6 +94,6 @@ fn queue(rule: &InForce<Isolation>, permits: u64) -> Decision {
         wait_max: Duration::from_millis(u64::from(max_queueing_time_ms)),
         queued_max: max_queue_length as usize,
         rule: rule.index,
-        block: rule.block(Measure::Concurrency, f64::from(count), permits as f64),
+        block: rule.block(Measure::Permits, f64::from(count), permits as f64),
     })
 }

@@ -207,10 +207,10 @@ impl Cell for Bucket {
         self.word.store(UNUSED, Ordering::Relaxed);
     }
 
-    fn standing(&self, limit: &Limit, now: Timestamp) -> Standing {
+    fn standing(&self, limit: &Limit, weight: u32, now: Timestamp) -> Standing {
         let word = self.word.load(Ordering::Acquire);
         match filled(limit, word, millis(now)).tokens {
-            0 => Standing::Limited,
+            few if few < u64::from(weight) => Standing::Limited,
             full if full >= limit.capacity() => Standing::Idle,
             _ => Standing::InUse,
         }

@@ -22,8 +22,8 @@ impl Cell for Line {
 
     /// Limited as long as a call would have to wait: then forgetting the value
     /// would let one call through too early.
-    fn standing(&self, limit: &Limit, now: Timestamp) -> Standing {
-        match self.pacer.is_free(now, limit.cost_ns(1)) {
+    fn standing(&self, limit: &Limit, weight: u32, now: Timestamp) -> Standing {
+        match self.pacer.is_free(now, limit.cost_ns(weight)) {
             true => Standing::Idle,
             false => Standing::Limited,
         }
@@ -102,7 +102,7 @@ impl Cell for Places {
         // Only an empty cell is given to another value: nothing to do.
     }
 
-    fn standing(&self, _: &Limit, _: Timestamp) -> Standing {
+    fn standing(&self, _: &Limit, _: u32, _: Timestamp) -> Standing {
         match self.in_flight() {
             0 => Standing::Idle,
             _ => Standing::Limited,

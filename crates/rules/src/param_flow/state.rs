@@ -199,6 +199,10 @@ impl ParamState {
                         Ok(0)
                     }
                     Err(short) => {
+                        // A call that never fits says nothing of now.
+                        if u64::from(weight) <= limit.capacity() {
+                            value.weigh(weight);
+                        }
                         value.refused();
                         Err(out_of_tokens(limit, short))
                     }
@@ -217,6 +221,8 @@ impl ParamState {
                     return Err(self.line_closed());
                 }
                 let cost_ns = limit.cost_ns(weight);
+                // The next one like it has to keep its distance.
+                value.weigh(weight);
                 match value.cell().pacer.request(now, cost_ns, self.wait_ns_max) {
                     Ok(place) => {
                         let [first, second] = place_to_words(place);

@@ -21,8 +21,12 @@
 //! new goes, for nothing is lost with it; else the least hot of [`SAMPLE`] values
 //! that are not limited now. A value that is limited, or has calls in flight,
 //! never goes: the slot is closed first and looked at again then, so no call can
-//! come in between. If [`SWEEP_MAX`] slots hold limited values only, newcomers
+//! come in between; if one did before, another is looked for. If [`SWEEP_MAX`]
+//! slots hold values only that are limited or just being worked on, newcomers
 //! share one cell, the overflow.
+//!
+//! **A ticket** names the slot and its generation. If the slot is closed just
+//! then, whoever closed it is waited for: the value may turn out to stay.
 //!
 //! **What it guarantees.** A value is in one slot at most, and what was taken from
 //! its cell stays taken until the value is forgotten. A value that is forgotten
@@ -35,6 +39,7 @@
 //! itself; with them in a slot, a chain of `u32` is all that is left of the map,
 //! and exits find their value by number, without the key.
 
+mod segment;
 mod shard;
 mod slot;
 
@@ -57,6 +62,8 @@ const SHARDS_MAX: usize = 16;
 const SAMPLE: usize = 16;
 /// Slots that a newcomer looks at before it shares the overflow.
 const SWEEP_MAX: usize = 64;
+/// How often a newcomer looks for another value to forget when a call was faster.
+const TRIES_MAX: usize = 8;
 
 /// What a value is known by: 128 bits and what they mean. Equal keys are equal
 /// values.
@@ -74,8 +81,8 @@ pub(crate) trait Cell: Default {
     /// Makes it as good as new. Nobody else looks at it meanwhile.
     fn reset(&self);
 
-    /// How it stands at `now`.
-    fn standing(&self, limit: &Self::Limit, now: Timestamp) -> Standing;
+    /// How it stands at `now`, for a call of `weight`.
+    fn standing(&self, limit: &Self::Limit, weight: u32, now: Timestamp) -> Standing;
 }
 
 /// How a value stands.
@@ -198,11 +205,13 @@ impl<C: Cell> Table<C> {
     #[inline]
     pub(crate) fn at(&self, address: Address) -> Option<Pinned<'_, C>> {
         let slot = if address.id == NONE {
-            self.overflow.pin().then_some(&self.overflow)?
+            // It is never closed.
+            self.overflow.pin();
+            &self.overflow
         } else {
             let number = address.id as usize & (self.shards.len() - 1);
             let local = address.id >> self.shards.len().trailing_zeros();
-            self.shards.get(number)?.pinned(local)?
+            self.shards.get(number)?.pin(local)?
         };
         let pinned = Pinned::adopt(slot, address.id);
         (pinned.address() == address).then_some(pinned)

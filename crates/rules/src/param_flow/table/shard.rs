@@ -1,12 +1,5 @@
 //! One shard of a table: slots, their chains, and the lock of whoever adds a
-//! value.
-//!
-//! Linear hashing: with `n` slots there are `n` chains. A hash belongs to chain
-//! `hash mod 2^k`, `2^k` being the least power of two not below `n`, or, where
-//! there is no such chain yet, to `hash mod 2^(k-1)`. One slot more splits one
-//! chain in two. So the index grows with the slots, a step at a time. Its heads
-//! stand apart from the slots, sixteen in a cache line, so that those of a
-//! million values still fit into a cache.
+//! value. Which chain a value belongs to says [`super::segment`].
 //!
 //! Orderings. Links and the length are stored with release and loaded with
 //! acquire, so a reader that follows a link sees the chain as it was when the
@@ -21,16 +14,10 @@ use std::sync::{OnceLock, PoisonError};
 use flowgate_core::Timestamp;
 use flowgate_core::sync::{AtomicU32, Mutex, Ordering};
 
+use super::segment::{SEGMENTS, Segment, chain_of, segment_of};
 use super::slot::Slot;
-use super::{Cell, Key, Mixer, NONE, SAMPLE, SWEEP_MAX, Standing, Table};
+use super::{Cell, Key, Mixer, NONE, SAMPLE, SWEEP_MAX, Standing, TRIES_MAX, Table};
 
-/// Slots of the first segment; each one has twice as many as the one before.
-#[cfg(not(loom))]
-const FIRST: usize = 64;
-#[cfg(loom)]
-const FIRST: usize = 1;
-/// Enough for more slots than numbers go.
-const SEGMENTS: usize = 26;
 /// A longer chain is walked under the lock. Chains have one or two slots.
 const STEPS_MAX: usize = 64;
 /// How many slots are looked at under one lock when all are read.
@@ -42,13 +29,6 @@ pub(super) struct Shard<C> {
     /// Slots in use, and chains.
     len: AtomicU32,
     writer: Mutex<Writer>,
-}
-
-#[derive(Debug)]
-struct Segment<C> {
-    slots: Box<[Slot<C>]>,
-    /// The first slot of the chain that has the number of each slot.
-    firsts: Box<[AtomicU32]>,
 }
 
 #[derive(Debug, Default)]
@@ -82,21 +62,20 @@ impl<C: Cell> Shard<C> {
     }
 
     #[inline]
-    pub(super) fn slot(&self, local: u32) -> Option<&Slot<C>> {
+    fn slot(&self, local: u32) -> Option<&Slot<C>> {
         let (segment, offset) = segment_of(local as usize);
         self.segments.get(segment)?.get()?.slots.get(offset)
     }
 
-    /// Slot `local`, pinned.
+    /// The slot, pinned, whatever value it has by then.
     #[inline]
-    pub(super) fn pinned(&self, local: u32) -> Option<&Slot<C>> {
+    pub(super) fn pin(&self, local: u32) -> Option<&Slot<C>> {
         let slot = self.slot(local)?;
         (slot.pin() || self.pin_locked(slot)).then_some(slot)
     }
 
-    /// Pins a slot that was found closed. It may have been closed only to look
-    /// whether its value can be forgotten, and what a call gives back must not
-    /// be lost to that: who closes a slot opens it again under the same lock.
+    /// Waits for whoever has closed the slot, which may have done so only to look
+    /// at it once more.
     #[cold]
     fn pin_locked(&self, slot: &Slot<C>) -> bool {
         let _writer = self.lock();
@@ -272,16 +251,14 @@ impl<C: Cell> Shard<C> {
     /// Takes the slot of the value that can best be forgotten out of its chain,
     /// closed.
     fn forget_one(&self, table: &Table<C>, writer: &mut Writer, now: Timestamp) -> Option<u32> {
-        let (from, to) = (writer.special, self.len());
-        let mut looks = SWEEP_MAX.min((to - from) as usize);
-        loop {
-            let (local, slot) = self.candidate(table, writer, now, &mut looks)?;
+        for _ in 0..TRIES_MAX {
+            let (local, slot) = self.candidate(table, writer, now)?;
             if !slot.close() {
+                // A call was faster.
                 continue;
             }
-            let limit = table.limit(slot.label().limit);
-            if slot.cell().standing(limit, now) == Standing::Limited {
-                // A call was faster.
+            if slot.standing(table.limit(slot.label().limit), now) == Standing::Limited {
+                // A call was faster, and has gone already.
                 slot.reopen();
                 continue;
             }
@@ -289,23 +266,25 @@ impl<C: Cell> Shard<C> {
             writer.texts.remove(&local);
             return Some(local);
         }
+        None
     }
 
     /// The next value that nothing is lost with, or the least hot of a sample.
-    /// Takes what it looks at off `looks`.
     fn candidate(
         &self,
         table: &Table<C>,
         writer: &mut Writer,
         now: Timestamp,
-        looks: &mut usize,
     ) -> Option<(u32, &Slot<C>)> {
+        let slots = writer.special..self.len();
         let mut best: Option<(u32, u32, &Slot<C>)> = None;
         let mut seen = 0;
-        while *looks > 0 && seen < SAMPLE {
-            *looks -= 1;
-            if !(writer.special..self.len()).contains(&writer.hand) {
-                writer.hand = writer.special;
+        for _ in slots.clone().take(SWEEP_MAX) {
+            if seen == SAMPLE {
+                break;
+            }
+            if !slots.contains(&writer.hand) {
+                writer.hand = slots.start;
             }
             let local = writer.hand;
             writer.hand += 1;
@@ -315,8 +294,7 @@ impl<C: Cell> Shard<C> {
             if slot.is_pinned() {
                 continue;
             }
-            let limit = table.limit(slot.label().limit);
-            match slot.cell().standing(limit, now) {
+            match slot.standing(table.limit(slot.label().limit), now) {
                 Standing::Idle => return Some((local, slot)),
                 Standing::InUse => {
                     seen += 1;
@@ -343,37 +321,5 @@ impl<C: Cell> Shard<C> {
             }
             link = &slot.next;
         }
-    }
-}
-
-impl<C: Cell> Segment<C> {
-    /// Makes segment `number`.
-    fn number(number: usize) -> impl FnOnce() -> Self {
-        move || {
-            let slots = 0..FIRST << number;
-            Segment {
-                slots: slots.clone().map(|_| Slot::new()).collect(),
-                firsts: slots.map(|_| AtomicU32::new(NONE)).collect(),
-            }
-        }
-    }
-}
-
-/// Where slot `local` is: segment `k` has `FIRST · 2^k` slots.
-#[inline]
-fn segment_of(local: usize) -> (usize, usize) {
-    let segment = (local / FIRST + 1).ilog2() as usize;
-    (segment, local - FIRST * ((1 << segment) - 1))
-}
-
-/// The chain of `hash` when there are `len` of them.
-#[inline]
-fn chain_of(hash: u64, len: u32) -> Option<u32> {
-    let full = u64::from(len).checked_next_power_of_two()?;
-    let chain = (hash & (full - 1)) as u32;
-    match len {
-        0 => None,
-        _ if chain < len => Some(chain),
-        _ => Some((hash & (full / 2 - 1)) as u32),
     }
 }

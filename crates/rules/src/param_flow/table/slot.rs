@@ -24,9 +24,10 @@
 //! between the two, so relaxed loads and stores are enough for them; a load
 //! without a pin is a hint, and is repeated under the pin.
 
+use flowgate_core::Timestamp;
 use flowgate_core::sync::{AtomicU32, AtomicU64, Ordering};
 
-use super::{Cell, Key, NONE};
+use super::{Cell, Key, NONE, Standing};
 
 const PIN: u64 = 1;
 const PINS: u64 = CLOSED - 1;
@@ -54,6 +55,8 @@ pub(crate) struct Slot<C> {
     pub(super) next: AtomicU32,
     /// How much used of late. Lossy: it only says whom to forget first.
     heat: AtomicU32,
+    /// The largest weight that it is to be limited for.
+    weight: AtomicU32,
     cell: C,
 }
 
@@ -92,12 +95,16 @@ impl<C: Cell> Slot<C> {
             refused: AtomicU32::new(0),
             next: AtomicU32::new(NONE),
             heat: AtomicU32::new(0),
+            weight: AtomicU32::new(1),
             cell: C::default(),
         }
     }
 
-    pub(super) fn cell(&self) -> &C {
-        &self.cell
+    /// How its value stands at `now`. Certain once it is closed, before that a
+    /// hint: whoever had it pinned has released cell and weight by then.
+    pub(super) fn standing(&self, limit: &C::Limit, now: Timestamp) -> Standing {
+        let weight = self.weight.load(Ordering::Relaxed);
+        self.cell.standing(limit, weight, now)
     }
 
     pub(super) fn label(&self) -> Label {
@@ -168,6 +175,7 @@ impl<C: Cell> Slot<C> {
         self.high.store((key.bits >> 64) as u64, Ordering::Relaxed);
         self.refused.store(0, Ordering::Relaxed);
         self.heat.store(0, Ordering::Relaxed);
+        self.weight.store(1, Ordering::Relaxed);
         self.cell.reset();
         // Those who were turned away may still be counting themselves in and
         // out, so the word is changed by differences only.
@@ -236,6 +244,16 @@ impl<'a, C: Cell> Pinned<'a, C> {
         Address {
             id: self.id,
             generation: self.label.generation,
+        }
+    }
+
+    /// Notes that the value counts as limited while a call of `weight` would not
+    /// pass at once.
+    #[inline]
+    pub(crate) fn weigh(&self, weight: u32) {
+        // Nearly always there is nothing to note.
+        if self.slot.weight.load(Ordering::Relaxed) < weight {
+            self.slot.weight.fetch_max(weight, Ordering::Relaxed);
         }
     }
 
