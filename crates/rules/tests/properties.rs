@@ -257,10 +257,7 @@ proptest! {
             let table = set.table::<Flow>();
             let rules = table.entries().iter().map(|entry| Flow::normalized(entry.rule()));
             rules.filter(|rule| {
-                let cannot = rule.head.mode != RuleMode::Enforce
-                    || matches!(rule.head.matching, Matching::Prefix | Matching::Glob)
-                    || rule.head.is_default()
-                    || rule.grade == Grade::Concurrency
+                let cannot = rule.grade == Grade::Concurrency
                     || rule.limit_app != LimitApp::Default
                     || rule.strategy == Reference::Chain;
                 !sayable || !cannot
