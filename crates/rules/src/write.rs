@@ -222,9 +222,9 @@ fn own(spec: &KindSpec, dialect: Dialect, name: &str, value: &Value) -> Option<S
         return (!is_default(field, value)).then(|| format!("{kind}.{name}"));
     }
     let is_own_mode = match (field.kind, text) {
-        (FieldKind::Mode(choices), Some(text)) => {
-            choice_named(choices, text).is_some_and(|at| choices[at].by_name)
-        }
+        (FieldKind::Mode(choices), Some(text)) => choice_named(choices, text)
+            .and_then(|at| choices.get(at))
+            .is_some_and(|choice| choice.by_name),
         _ => false,
     };
     let is_own_default =
