@@ -13,10 +13,11 @@ use crate::snippet::Severity;
 /// Convert a rule file between the dialects of Sentinel and sentinel-golang.
 ///
 /// Reads a document or a list, as `flowgate check` takes them, and prints it
-/// in the other dialect on standard output. What that has no words for, such
-/// as the origins of flow rules in sentinel-golang's, is an error, and then
-/// nothing is printed; with --lossy it is a warning, and rules that would be
-/// other ones without it are left out.
+/// in the other dialect on standard output. What sentinel-golang has no words
+/// for, such as origins and observed rules, is an error, and then nothing is
+/// printed; with --lossy it is a warning, and rules that would be other ones
+/// without it are left out. Sentinel's dialect is written as Flowgate spells
+/// it, which loses nothing; what Sentinel itself does not read is named.
 ///
 /// Exit codes: 0 converted, 1 the rules have faults or cannot be said, 2
 /// wrong usage or an unreadable file.
@@ -80,12 +81,15 @@ pub(crate) fn run(args: &Args) -> Result<Verdict, Failure> {
     }
     if !written.own.is_empty() {
         let own: Vec<&str> = written.own.iter().map(String::as_str).collect();
-        anstream::eprintln!(
-            "{}: Flowgate reads these in either dialect, {} itself does not: {}",
-            file.name,
-            dialect.owner(),
-            own.join(", ")
-        );
+        let (name, own) = (&file.name, own.join(", "));
+        match dialect {
+            Dialect::Sentinel => anstream::eprintln!(
+                "{name}: Flowgate's own, which Sentinel itself does not read, so that there these rules are others: {own}"
+            ),
+            Dialect::Golang => anstream::eprintln!(
+                "{name}: Flowgate reads these in either dialect, sentinel-golang itself does not: {own}"
+            ),
+        }
     }
     anstream::stdout().write_all(written.text.as_bytes())?;
     Ok(Verdict::Fine)

@@ -6,6 +6,8 @@ use std::io;
 pub(crate) enum Failure {
     #[error("{name}: {source}")]
     Read { name: String, source: io::Error },
+    #[error("{name}: a whole document, not a list of {kind} rules; leave out --kind")]
+    NoList { name: String, kind: &'static str },
     #[error("both rules and log are to be read from standard input; give one of them as a file")]
     BothFromStdin,
     #[error("cannot write: {0}")]

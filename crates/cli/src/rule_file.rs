@@ -59,6 +59,11 @@ impl RuleFile {
         let file_name = input.path().and_then(|path| path.file_name());
         let file_name = file_name.map(|name| name.to_string_lossy());
         let form = Form::of(&bytes, kind, file_name.as_deref().unwrap_or_default());
+        if let Form::List { kind, .. } = form
+            && text(&bytes).starts_with(b"{")
+        {
+            return Err(Failure::NoList { name, kind });
+        }
         let options = LoadOptions {
             on_invalid: OnInvalid::Refuse,
             dialect: dialect.map(Dialect::from),
@@ -94,6 +99,12 @@ impl RuleFile {
     }
 }
 
+/// What is in a file, from its first character on.
+fn text(bytes: &[u8]) -> &[u8] {
+    let bytes = bytes.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(bytes);
+    bytes.trim_ascii_start()
+}
+
 impl Form {
     fn of(bytes: &[u8], kind: Option<&str>, file_name: &str) -> Self {
         let named = |name: &str| kinds().find(|kind| *kind == name);
@@ -101,8 +112,7 @@ impl Form {
             let from = KindFrom::Option;
             return Form::List { kind, from };
         }
-        let text = bytes.strip_prefix("\u{FEFF}".as_bytes()).unwrap_or(bytes);
-        if !text.trim_ascii_start().starts_with(b"[") {
+        if !text(bytes).starts_with(b"[") {
             return Form::Document;
         }
         let file_name = file_name.to_lowercase();

@@ -72,18 +72,54 @@ fn what_cannot_be_said_is_an_error_or_with_lossy_a_warning() {
 
 #[test]
 fn what_only_flowgate_reads_is_said() {
-    let rules = br#"{"flow": [{"resource": "a", "threshold": 1, "statIntervalInMs": 60000, "mode": "observe"}]}"#;
+    let rules = br#"{"flow": [{"resource": "*", "threshold": 1, "statIntervalInMs": 60000, "mode": "observe"}]}"#;
     let ran = flowgate(&["convert", "--to", "sentinel", "-"], rules);
     assert_eq!(ran.code, 0);
     assert_eq!(
         ran.err,
-        "<stdin>: Flowgate reads these in either dialect, Sentinel itself does not: flow.mode, flow.statIntervalMs\n"
+        "<stdin>: Flowgate's own, which Sentinel itself does not read, so that there these rules are others: flow.mode, flow.resource *, flow.statIntervalMs\n"
     );
+    let rules = br#"{"degrade": [{"resource": "a", "grade": 2, "count": 5, "timeWindow": 3, "jitter": 0.5}]}"#;
     let ran = flowgate(&["convert", "--to", "golang", "-"], rules);
+    assert_eq!(ran.code, 0);
     assert_eq!(
         ran.err,
-        "<stdin>: Flowgate reads these in either dialect, sentinel-golang itself does not: flow.mode\n"
+        "<stdin>: Flowgate reads these in either dialect, sentinel-golang itself does not: degrade.jitter\n"
     );
+}
+
+#[test]
+fn an_observed_rule_is_not_made_an_enforced_one() {
+    let rules = br#"{"flow": [{"resource": "a", "count": 1, "mode": "observe"}]}"#;
+    let strict = flowgate(&["convert", "--to", "golang", "-"], rules);
+    assert_eq!((strict.code, &*strict.out), (1, ""));
+    assert!(
+        strict
+            .err
+            .contains("error: flow[0].mode: sentinel-golang would enforce the rule"),
+        "{}",
+        strict.err
+    );
+    let lossy = flowgate(&["convert", "--to", "golang", "--lossy", "-"], rules);
+    assert_eq!((lossy.code, &*lossy.out), (0, "{\n  \"flow\": []\n}\n"));
+}
+
+#[test]
+fn a_document_is_not_taken_for_a_list() {
+    for command in [
+        &["check", "--kind", "flow", "-"][..],
+        &["convert", "--to", "golang", "--kind", "flow", "-"],
+    ] {
+        let ran = flowgate(command, br#"{"flow": []}"#);
+        assert_eq!(ran.code, 2);
+        assert!(
+            ran.err.ends_with(
+                "<stdin>: a whole document, not a list of flow rules; leave out --kind\n"
+            ),
+            "{}",
+            ran.err
+        );
+    }
 }
 
 #[test]

@@ -5,8 +5,10 @@
 //! sentinel-golang spells it ([`Golang`]), and everything else is the same for
 //! all kinds: which dialect a document is in, names in faults, conversion.
 //!
-//! What a dialect does not know but Flowgate does, such as `mode`, is written
-//! alike in both. A kind without a [`Golang`] is written alike as a whole.
+//! What a dialect does not know but Flowgate does, such as `mode`, is read
+//! alike in both, and so is a kind without a [`Golang`] as a whole. Who writes
+//! for sentinel-golang means sentinel-golang, though: a rule that it would take
+//! for another one is left out, see [`Written`](crate::Written).
 
 use std::fmt;
 
@@ -115,13 +117,13 @@ pub struct GolangRule {
 }
 
 impl GolangRule {
-    /// Writes a field. A number that is whole is written without a fraction.
+    /// Writes a field.
     pub fn field(&mut self, name: &'static str, value: impl Into<Value>) {
         if self.objects.is_empty() {
             self.objects.push(Vec::new());
         }
         if let Some(object) = self.objects.last_mut() {
-            object.push((name, plain(value.into())));
+            object.push((name, value.into()));
         }
     }
 
@@ -146,36 +148,5 @@ impl GolangRule {
     /// cannot be said there at all.
     pub fn refuses(&mut self, field: &'static str, message: impl Into<String>) {
         self.refused.get_or_insert((field, message.into()));
-    }
-}
-
-/// `20.0` as `20`: sentinel-golang reads some numbers into whole ones.
-fn plain(value: Value) -> Value {
-    // Up to here every whole number has its own f64.
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    match value.as_f64() {
-        Some(number) if value.is_f64() && number.fract() == 0.0 && number.abs() < EXACT => {
-            // Whole and in range, so the cast is exact.
-            Value::from(number as i64)
-        }
-        _ => value,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whole_numbers_are_written_without_a_fraction() {
-        for (value, written) in [
-            (Value::from(20.0), "20"),
-            (Value::from(0.5), "0.5"),
-            (Value::from(-0.0), "0"),
-            (Value::from(1e300), "1e+300"),
-            (Value::from(u64::MAX), "18446744073709551615"),
-        ] {
-            assert_eq!(plain(value).to_string(), written);
-        }
     }
 }

@@ -60,6 +60,7 @@ mod hits;
 pub mod isolation;
 mod kind;
 mod kinds;
+mod object;
 pub mod param_flow;
 mod schema;
 mod set;

@@ -252,7 +252,8 @@ impl RuleSet {
     }
 
     /// The rules of these kinds as a document in `dialect`; names of no kind
-    /// are passed over.
+    /// are passed over. A kind that sentinel-golang does not have is not in one
+    /// of its documents.
     ///
     /// ```
     /// use flowgate_rules::{Dialect, OnInvalid, RuleSet, Settings};
@@ -276,10 +277,11 @@ impl RuleSet {
     pub fn write(&self, kinds: &[&str], dialect: Dialect) -> Written {
         let named = kinds.iter().filter_map(|name| self.kind(name));
         let lists = named.filter_map(|(at, kind)| {
-            let table = self.tables.get(at)?;
-            Some((kind.spec.name, table.write(dialect)))
+            let list = self.tables.get(at)?.write(dialect);
+            let is_theirs = dialect == Dialect::Sentinel || kind.spec.golang.is_some();
+            Some((kind.spec.name, is_theirs, list))
         });
-        Written::document(lists.collect())
+        Written::document(lists)
     }
 
     /// The rules of one kind as a list in `dialect`; an empty list if there is

@@ -356,7 +356,7 @@ fn system_rules_of_golang_mean_what_they_say() {
     );
 }
 
-/// A list of callers is written the same in both.
+/// A list of callers is read the same in both, and nobody there would read it.
 #[test]
 fn a_kind_that_golang_does_not_have_is_in_neither_dialect() {
     let text = r#"{"authority": [{"resource": "a", "limitApp": "web", "strategy": 1}],
@@ -364,6 +364,8 @@ fn a_kind_that_golang_does_not_have_is_in_neither_dialect() {
     let (set, report) = document(text).unwrap();
     assert_eq!(report.dialect, Dialect::Golang);
     let written = set.write(&["authority"], Dialect::Golang);
+    assert_eq!((&*written.text, written.left_out.len()), ("{}\n", 1));
+    let written = set.write(&["authority"], Dialect::Sentinel);
     assert!(
         written.text.contains(r#""limitApp": "web", "strategy": 1"#),
         "{}",

@@ -5,7 +5,6 @@
 //! is in milliseconds: whole seconds become `timeWindow`, others
 //! `timeWindowMs`.
 
-use super::circuit::Forced;
 use super::{BreakerStrategy, Degrade, DegradeRule};
 use crate::dialect::{Golang, GolangRule, GolangSpec};
 use crate::document::Fields;
@@ -195,15 +194,9 @@ fn whole_seconds(ms: u64) -> Option<u32> {
     ms.is_multiple_of(1_000).then_some(seconds)
 }
 
-fn name(forced: Forced) -> &'static str {
-    match forced {
-        Forced::Open => "open",
-        Forced::Closed => "closed",
-    }
-}
-
 fn write(rule: &DegradeRule, there: &mut GolangRule) {
     let default = DegradeRule::default();
+    refuse(rule, there);
     match rule.grade {
         BreakerStrategy::SlowRatio => {
             there.field(STRATEGY, StrategyThere::SlowRequestRatio as u8);
@@ -233,20 +226,42 @@ fn write(rule: &DegradeRule, there: &mut GolangRule) {
     let seconds = u64::from(rule.time_window_sec) * 1_000;
     there.field(OPEN, rule.time_window_ms.unwrap_or(seconds));
     there.field(REQUESTS, rule.min_request_amount);
-    if rule.stat_window_calls.is_none() {
-        there.field(INTERVAL, rule.stat_interval_ms);
-        there.field(BOXES, rule.stat_buckets);
-    }
+    there.field(INTERVAL, rule.stat_interval_ms);
+    there.field(BOXES, rule.stat_buckets);
     there.optional(PROBES, rule.probe_num);
-    if rule.backoff_multiplier != default.backoff_multiplier {
-        there.field("backoffMultiplier", rule.backoff_multiplier);
-    }
     there.optional("maxTimeWindow", rule.max_time_window_sec);
     if rule.jitter != default.jitter {
         there.field("jitter", rule.jitter);
     }
-    there.optional("statWindowCalls", rule.stat_window_calls);
     there.optional("halfOpenTimeoutMs", rule.half_open_timeout_ms);
     there.optional("probeSuccessRatio", rule.probe_success_ratio);
-    there.optional("force", rule.force.map(name));
+}
+
+/// What makes it a breaker that opens or closes at another time than it would
+/// there.
+fn refuse(rule: &DegradeRule, there: &mut GolangRule) {
+    if rule.force.is_some() {
+        there.refuses(
+            "force",
+            "sentinel-golang would let calls decide; leave it out",
+        );
+    }
+    if rule.stat_window_calls.is_some() {
+        there.refuses(
+            "statWindowCalls",
+            "sentinel-golang looks at a span of time only; write statIntervalMs",
+        );
+    }
+    if rule.backoff_multiplier != DegradeRule::default().backoff_multiplier {
+        there.refuses(
+            "backoffMultiplier",
+            "sentinel-golang would ask again after the same time each time; leave it out",
+        );
+    }
+    if rule.probe_success_ratio.is_some_and(|ratio| ratio < 1.0) {
+        there.refuses(
+            "probeSuccessRatio",
+            "in sentinel-golang all probes have to succeed; leave it out",
+        );
+    }
 }

@@ -38,7 +38,7 @@ pub struct DegradeRule {
     /// The ratio of slow calls that is too much, 0 to 1.
     pub slow_ratio_threshold: f64,
     /// How long it stays open, in seconds; 0 if `time_window_ms` says it.
-    #[serde(rename = "timeWindow")]
+    #[serde(rename = "timeWindow", skip_serializing_if = "says_nothing")]
     pub time_window_sec: u32,
     /// How long it stays open in milliseconds, where seconds are too coarse.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,6 +75,12 @@ pub struct DegradeRule {
     /// Open or closed whatever calls do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub force: Option<Forced>,
+}
+
+/// Whether these are the seconds of a rule that says milliseconds.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn says_nothing(time_window_sec: &u32) -> bool {
+    *time_window_sec == 0
 }
 
 head_methods!(DegradeRule);

@@ -168,8 +168,6 @@ impl RuleKind for Isolation {
     fn new_state(_: &IsolationRule, _: &Settings) {}
 }
 
-/// What sentinel-golang does not know is written as here: it takes no notice,
-/// and Flowgate reads it in either dialect.
 fn write(rule: &IsolationRule, there: &mut GolangRule) {
     if rule.count == 0 {
         there.refuses(
@@ -177,10 +175,12 @@ fn write(rule: &IsolationRule, there: &mut GolangRule) {
             "sentinel-golang drops a rule of 0 permits, so all calls would run; give at least 1",
         );
     }
+    if rule.waits() {
+        there.refuses(
+            "maxQueueingTimeMs",
+            "sentinel-golang would refuse at once; leave it out",
+        );
+    }
     there.field("threshold", rule.count);
     there.field("metricType", Metric::Concurrency as u8);
-    if rule.waits() {
-        there.field("maxQueueingTimeMs", rule.max_queueing_time_ms);
-        there.field("maxQueueLength", rule.max_queue_length);
-    }
 }

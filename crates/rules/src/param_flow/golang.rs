@@ -62,6 +62,12 @@ const FIELDS: &[FieldSpec] = &[
     .default("0")
     .advice("give the argument's position, 0 is the first, -1 the last"),
     FieldSpec::new(
+        KEY,
+        FieldKind::Text,
+        "the attachment that is counted by, instead of an argument",
+    )
+    .advice("give the attachment's name"),
+    FieldSpec::new(
         THRESHOLD,
         FieldKind::Number,
         "the limit of each value: calls per durationInSec, or calls at once",
