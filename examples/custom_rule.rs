@@ -56,25 +56,21 @@ impl RuleKind for MinimumGap {
             FieldKind::Whole,
             "the least time from one call to the next",
         )
-        .advice("give milliseconds, at least 1")];
+        .advice("give milliseconds, at least 1")
+        .required()
+        .min(1)];
         FIELDS
     }
 
     fn parse(head: Head, fields: &mut Fields<'_>) -> GapRule {
-        if !fields.has("gapMs") {
-            fields.fault("gapMs", "missing; give milliseconds, at least 1");
-        }
         GapRule {
             head,
             gap_ms: fields.u32("gapMs", true).unwrap_or_default(),
         }
     }
 
-    fn validate(rule: &GapRule, _: &Settings, fields: &mut Fields<'_>) {
-        if rule.gap_ms == 0 {
-            fields.fault("gapMs", "0 keeps nothing apart; give at least 1");
-        }
-    }
+    /// What goes beyond the description of the fields: nothing.
+    fn validate(_: &GapRule, _: &Settings, _: &mut Fields<'_>) {}
 
     fn head(rule: &GapRule) -> &Head {
         &rule.head
@@ -247,6 +243,14 @@ mod tests {
         assert_eq!(
             told(r#"[{"resource": "mail", "gapMs": -1}]"#),
             "minimumGap[0].gapMs: -1 is negative; give milliseconds, at least 1 (line 1, column 32)"
+        );
+        assert_eq!(
+            told(r#"[{"resource": "mail", "gapMs": 0}]"#),
+            "minimumGap[0].gapMs: 0 is below 1; give milliseconds, at least 1 (line 1, column 32)"
+        );
+        assert_eq!(
+            told(r#"[{"resource": "mail"}]"#),
+            "minimumGap[0].gapMs: missing; give milliseconds, at least 1 (line 1, column 2)"
         );
         assert_eq!(
             told(r#"[{"resource": "mail", "gpaMs": 5, "gapMs": 5}]"#),

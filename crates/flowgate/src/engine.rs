@@ -283,7 +283,9 @@ impl Engine {
         self.replace(|rules, settings| rules.with_list_of(kind, resource, text, settings, refuse))
     }
 
-    /// Adds a list of rules of one kind behind those in force.
+    /// Adds a list of rules of one kind behind those in force. A rule that says
+    /// the same as one of those, whatever its id, is not added: the report has
+    /// a warning, and the one in force keeps its id and its state.
     ///
     /// # Errors
     ///

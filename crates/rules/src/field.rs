@@ -25,6 +25,9 @@ pub struct FieldSpec {
     pub added: bool,
     /// Whether every rule has to have it.
     pub required: bool,
+    /// The field that may stand in place of it: a rule has to have one of the
+    /// two.
+    pub instead: Option<&'static str>,
     /// The least that a rule which uses it may say, of a number.
     pub min: Option<u32>,
     /// The most.
@@ -86,6 +89,7 @@ impl FieldSpec {
             shared: false,
             added: false,
             required: false,
+            instead: None,
             min: None,
             max: None,
         }
@@ -119,21 +123,36 @@ impl FieldSpec {
         self
     }
 
-    /// Marks a field that every rule has to have.
+    /// Marks a field that every rule has to have: a text without it is at
+    /// fault, "missing; " and the advice.
+    ///
+    /// This, [`min`](Self::min) and [`max`](Self::max) are checked of each rule
+    /// that is read, once its kind has looked at it, and of a field only about
+    /// which the kind has not said anything itself. Rules that are built in
+    /// code have no fields: what those must not say is for
+    /// [`validate`](crate::RuleKind::validate).
     #[must_use]
     pub const fn required(mut self) -> Self {
         self.required = true;
         self
     }
 
-    /// The least that may stand there.
+    /// Marks a field that every rule without the field `other` has to have.
+    #[must_use]
+    pub const fn required_or(mut self, other: &'static str) -> Self {
+        self.instead = Some(other);
+        self
+    }
+
+    /// The least that may stand there: less is a fault, or a warning if the
+    /// rule does not use the field ([`Fields::unused`](crate::Fields::unused)).
     #[must_use]
     pub const fn min(mut self, min: u32) -> Self {
         self.min = Some(min);
         self
     }
 
-    /// The most that may stand there.
+    /// The most that may stand there, as [`min`](Self::min).
     #[must_use]
     pub const fn max(mut self, max: u32) -> Self {
         self.max = Some(max);

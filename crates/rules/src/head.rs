@@ -141,6 +141,12 @@ impl Head {
             ..Self::default()
         };
         if fields.flag("enabled") == Some(false) {
+            if head.mode == RuleMode::Observe {
+                fields.warn(
+                    "mode",
+                    "not used: enabled is false, which is mode off; leave enabled out to observe",
+                );
+            }
             head.mode = RuleMode::Off;
         }
         if scope == Scope::Engine {
@@ -169,7 +175,16 @@ impl Head {
         }
         match self.matching {
             Matching::Exact if self.is_default() => Some(Matcher::Default),
-            Matching::Exact => Some(Matcher::Exact),
+            Matching::Exact => {
+                if resource.contains('*') && fields.is_text() && !fields.has("match") {
+                    fields.warn(
+                        "resource",
+                        "taken as a plain name; write \"match\": \"glob\" if it is a pattern, \
+                         or \"match\": \"exact\" if it is none",
+                    );
+                }
+                Some(Matcher::Exact)
+            }
             Matching::Prefix => Some(Matcher::Prefix),
             Matching::Glob => {
                 // What comes from a glob is escaped, so only its size can be
@@ -195,7 +210,9 @@ impl Head {
                 match compiled {
                     Ok(regex) => Some(Matcher::Pattern(regex)),
                     Err(error) => {
-                        fields.fault("resource", no_regex(resource, &error));
+                        let is_match = fields.has("match") && fields.flag("regex") != Some(true);
+                        let written = if is_match { "match" } else { "regex" };
+                        fields.fault("resource", no_regex(resource, written, &error));
                         None
                     }
                 }
@@ -383,11 +400,12 @@ fn regex_of_glob(glob: &str) -> String {
     pattern
 }
 
-fn no_regex(pattern: &str, error: &regex::Error) -> String {
+/// `written` is the field that makes it one.
+fn no_regex(pattern: &str, written: &str, error: &regex::Error) -> String {
     let shown = crate::document::shorten(pattern);
     let would_do = match pattern {
-        DEFAULT_RESOURCE => "leave out regex to take it as the default rule",
-        _ => "correct it, or leave out regex to take it as a plain name",
+        DEFAULT_RESOURCE => format!("leave out {written} to take it as the default rule"),
+        _ => format!("correct it, or leave out {written} to take it as a plain name"),
     };
     format!(
         "{shown} is no regular expression ({}); {would_do}",

@@ -53,7 +53,9 @@ pub trait RuleKind: Sized + Send + Sync + 'static {
 
     /// Records as faults what the rule cannot work with, as warnings what it
     /// hardly means. A bad value is a fault exactly when the rule uses it.
-    /// The head is looked at elsewhere.
+    /// The head is looked at elsewhere, and what [`fields`](Self::fields) says
+    /// of required fields and bounds is checked behind this, of rules that were
+    /// read.
     fn validate(rule: &Self::Rule, settings: &Settings, fields: &mut Fields<'_>);
 
     /// The rule with what it does not use put back to the defaults: two rules

@@ -43,7 +43,10 @@ fn a_list_of_nobody_is_a_fault() {
         );
     }
     let message = load(r#"[{"resource": "a"}]"#).unwrap_err().to_string();
-    assert!(message.contains("names nobody"), "{message}");
+    assert!(
+        message.contains("limitApp: missing; give names"),
+        "{message}"
+    );
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn what_cannot_be_is_refused_with_what_would_do() {
         ),
         (
             r#""grade": 1, "count": 1, "timeWindowMs": 0"#.to_owned(),
-            "timeWindowMs: 0 never opens; give the milliseconds that the breaker stays open, \
+            "timeWindowMs: 0 would close it at once; give the milliseconds that the breaker stays open, \
              at least 1",
         ),
         (
@@ -158,7 +158,7 @@ fn what_cannot_be_is_refused_with_what_would_do() {
             "probeNum: 10001 is above 10000; give a number of probes up to 10000",
         ),
         (
-            format!(r#"{timed}, "probeSuccessRatio": 0"#),
+            format!(r#"{timed}, "probeNum": 2, "probeSuccessRatio": 0"#),
             "probeSuccessRatio: 0 is no part of the probes; give a ratio above 0 and up to 1",
         ),
         (

@@ -447,7 +447,7 @@ fn faults_call_fields_as_golang_does() {
         (
             "degrade",
             r#""threshold": 1, "retryTimeoutMs": 0, "statIntervalMs": 1000"#.to_owned(),
-            "retryTimeoutMs: 0 never opens; give the milliseconds that the breaker stays open, at least 1",
+            "retryTimeoutMs: 0 would close it at once; give the milliseconds that the breaker stays open, at least 1",
         ),
         (
             "degrade",
@@ -487,7 +487,11 @@ fn two_rules_that_differ_only_in_what_neither_uses_are_a_warning() {
     let warnings: Vec<String> = report.warnings.iter().map(ToString::to_string).collect();
     assert_eq!(
         warnings,
-        ["flow[1]: means the same as flow[0], written otherwise; remove one (line 2, column 1)"]
+        [
+            "flow[1]: means the same as flow[0], written otherwise; remove one (line 2, column 1)",
+            "flow[1].maxQueueingTimeMs: not used: this rule has no queue; \
+             write controlBehavior 2 (rateLimiter), or leave it out (line 2, column 52)",
+        ]
     );
     let (_, report) = list(
         "degrade",

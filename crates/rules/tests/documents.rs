@@ -69,7 +69,7 @@ fn a_document_with_any_fault_is_refused_whole_and_all_faults_are_listed() {
             "flow[4].cuont: unknown field; did you mean `count`? (line 7, column 23)",
             "flow[4].count: 1e400 is too large for a number; give calls per second or at once, 0 means none (line 7, column 44)",
             "flow[4].count: given twice; keep one (line 7, column 51)",
-            "degrade[0].timeWindow: missing; give the seconds that the breaker stays open, at least 1 (line 9, column 15)",
+            "degrade[0].timeWindow: missing; give the seconds that the breaker stays open, at least 1, or milliseconds as timeWindowMs (line 9, column 15)",
             "degrade[0].count: 1.5 is no ratio; give a number from 0 to 1 (line 9, column 54)",
         ]
     );
@@ -138,6 +138,51 @@ fn exact_duplicates_load_once_with_a_warning() {
     assert_eq!(
         warnings(&report),
         ["flow[1]: says the same as flow[0] and was loaded once; remove one (line 2, column 2)"]
+    );
+}
+
+#[test]
+fn what_is_said_of_added_rules_names_their_place_in_the_text() {
+    let (set, _) =
+        list(r#"[{"id": "x", "resource": "a", "count": 1}, {"resource": "b", "count": 2}]"#)
+            .unwrap();
+    let more = |text| set.with_more("flow", text, &Settings::default(), OnInvalid::Refuse);
+    assert_eq!(
+        refused(more(r#"[{"id": "x", "resource": "c", "count": 1}]"#)),
+        [
+            "flow[0].id: x is the id of the rule x in force too; give each rule its own, or none (line 1, column 2)"
+        ]
+    );
+    let (set, report) = more(
+        r#"[{"resource": "c", "count": 1}, {"id": "y", "resource": "b", "count": 2}, {"resource": "c", "count": 1}]"#,
+    )
+    .unwrap();
+    assert_eq!(ids(&set), ["x", "flow/b#1", "flow/c#1"]);
+    let positions = report
+        .duplicates
+        .iter()
+        .map(|it| (it.position, it.original));
+    assert_eq!(positions.collect::<Vec<_>>(), [(1, 1), (2, 2)]);
+    assert_eq!(
+        warnings(&report),
+        [
+            "flow[1]: says the same as the rule flow/b#1 in force and was loaded once; remove one (line 1, column 33)",
+            "flow[2]: says the same as flow[0] and was loaded once; remove one (line 1, column 75)",
+        ]
+    );
+    // A rule that is put in front of one that stays does not take its id.
+    let first = set.with_list_of(
+        "flow",
+        "x",
+        r#"[{"id": "x", "resource": "x", "count": 1}]"#,
+        &Settings::default(),
+        OnInvalid::Refuse,
+    );
+    assert_eq!(
+        refused(first),
+        [
+            "flow[0].id: x is the id of the rule x in force too; give each rule its own, or none (line 1, column 2)"
+        ]
     );
 }
 

@@ -159,8 +159,8 @@ fn flow_faults_say_what_was_found_and_what_would_do() {
             "controlBehavior: -1 is not known; write 0 (reject), 1 (warmUp), 2 (rateLimiter) or 3 (warmUpRateLimiter)",
         ),
         (
-            r#""count": 1, "controlBehavior": "queue""#,
-            "controlBehavior: \"queue\" is not known; write 0 (reject), 1 (warmUp), 2 (rateLimiter) or 3 (warmUpRateLimiter)",
+            r#""count": 1, "controlBehavior": "leaky""#,
+            "controlBehavior: \"leaky\" is not known; write 0 (reject), 1 (warmUp), 2 (rateLimiter) or 3 (warmUpRateLimiter)",
         ),
         (
             r#""count": 1, "controlBehavior": [1]"#,
@@ -339,6 +339,9 @@ fn b062_a_bad_value_is_refused_exactly_when_a_rule_of_any_kind_uses_the_field() 
             r#""backoffMultiplier": 2, "maxTimeWindow": 0"#,
             true,
         ),
+        ("degrade", r#""maxTimeWindow": 3"#, false),
+        ("degrade", r#""probeSuccessRatio": 7"#, false),
+        ("degrade", r#""probeNum": 2, "probeSuccessRatio": 7"#, true),
     ] {
         let more = match kind {
             "paramFlow" => r#", "paramIdx": 0"#,
@@ -405,11 +408,11 @@ fn b061_breakers_that_can_never_work_are_refused_with_the_field_named() {
         ),
         (
             r#""count": 1"#,
-            "timeWindow: missing; give the seconds that the breaker stays open, at least 1",
+            "timeWindow: missing; give the seconds that the breaker stays open, at least 1, or milliseconds as timeWindowMs",
         ),
         (
             r#""count": 1, "timeWindow": 0"#,
-            "timeWindow: 0 never opens; give the seconds that the breaker stays open, at least 1",
+            "timeWindow: 0 would close it at once; give the seconds that the breaker stays open, at least 1",
         ),
         (
             r#""count": 1, "timeWindow": -1"#,
@@ -506,6 +509,142 @@ fn what_hardly_was_meant_is_a_warning() {
             ]
         )
     );
+}
+
+#[test]
+fn a_value_that_a_rule_does_not_use_is_a_warning() {
+    for (kind, members, warning) in [
+        (
+            "flow",
+            r#""warmUpPeriodSec": 0"#,
+            "warmUpPeriodSec: 0 is below 1, but this rule does not use it",
+        ),
+        (
+            "flow",
+            r#""controlBehavior": "queue", "warmUpColdFactor": 1"#,
+            "warmUpColdFactor: 1 is below 2, but this rule does not use it",
+        ),
+        (
+            "flow",
+            r#""maxQueueingTimeMs": 300"#,
+            "maxQueueingTimeMs: not used: this rule has no queue; write controlBehavior 2 (rateLimiter), or leave it out",
+        ),
+        (
+            "degrade",
+            r#""grade": 2, "slowRatioThreshold": 7, "timeWindow": 1"#,
+            "slowRatioThreshold: 7 is above 1, but this rule does not use it",
+        ),
+        (
+            "degrade",
+            r#""timeWindow": 5, "maxTimeWindow": 3"#,
+            "maxTimeWindow: not used with a backoffMultiplier of 1, which keeps the open time as it is; leave it out",
+        ),
+        (
+            "degrade",
+            r#""timeWindow": 5, "probeSuccessRatio": 0.5"#,
+            "probeSuccessRatio: not used with a single probe, which has to succeed; write probeNum too, or leave it out",
+        ),
+        (
+            "isolation",
+            r#""maxQueueLength": 7"#,
+            "maxQueueLength: not used: without maxQueueingTimeMs nobody waits; write that too, or leave it out",
+        ),
+        (
+            "paramFlow",
+            r#""paramIdx": 0, "grade": 0, "durationInSec": 0"#,
+            "durationInSec: 0 is below 1, but this rule does not use it",
+        ),
+        (
+            "flow",
+            r#""enabled": false, "mode": "observe""#,
+            "mode: not used: enabled is false, which is mode off; leave enabled out to observe",
+        ),
+    ] {
+        let rule = format!(r#"{{"resource": "a", "count": 5, {members}}}"#);
+        assert_eq!(remarks(kind, &rule), (vec![], vec![warning.to_owned()]));
+    }
+    assert_eq!(flow(r#""count": 5, "maxQueueingTimeMs": 500"#).1, NONE);
+}
+
+#[test]
+fn there_are_no_parts_of_errors() {
+    assert_eq!(
+        degrade(r#""grade": 2, "count": 2.5, "timeWindow": 1"#).1,
+        ["count: 2.5 counts as 2, as there are no parts of errors; give a number of errors"]
+    );
+}
+
+#[test]
+fn a_star_in_a_plain_name_is_a_warning() {
+    let warnings = |resource: &str, more: &str| {
+        let rule = format!(r#"{{"resource": "{resource}", "count": 1{more}}}"#);
+        remarks("flow", &rule).1
+    };
+    assert_eq!(
+        warnings("/api/*", ""),
+        [
+            r#"resource: taken as a plain name; write "match": "glob" if it is a pattern, or "match": "exact" if it is none"#
+        ]
+    );
+    assert_eq!(warnings("*", ""), NONE);
+    assert_eq!(warnings("/api/a?b", ""), NONE);
+    assert_eq!(warnings("/api/*", r#", "match": "exact""#), NONE);
+    assert_eq!(warnings("/api/*", r#", "match": "glob""#), NONE);
+}
+
+#[test]
+fn a_bad_pattern_is_told_by_the_field_that_makes_it_one() {
+    for (field, written) in [
+        (r#""match": "regex""#, "match"),
+        (r#""match": "regex", "regex": false"#, "match"),
+        (r#""match": "regex", "regex": true"#, "regex"),
+    ] {
+        let (faults, _) = remarks(
+            "flow",
+            &format!(r#"{{"resource": "a(", "count": 1, {field}}}"#),
+        );
+        let advice = format!("correct it, or leave out {written} to take it as a plain name");
+        assert!(faults[0].ends_with(&advice), "{faults:?}");
+    }
+}
+
+#[test]
+fn flow_and_hot_parameters_have_the_same_names_of_behaviours() {
+    for name in ["queue", "throttle", "throttling", "rateLimiter"] {
+        let rule = flow_rule(&format!(r#""count": 1, "controlBehavior": "{name}""#));
+        assert_eq!(rule.behavior, ControlBehavior::RateLimiter);
+    }
+    for kind in ["flow", "paramFlow"] {
+        let more = if kind == "flow" {
+            ""
+        } else {
+            r#", "paramIdx": 0"#
+        };
+        for name in ["direct", "default", "reject"] {
+            let rule =
+                format!(r#"{{"resource": "a", "count": 1, "controlBehavior": "{name}"{more}}}"#);
+            assert_eq!(remarks(kind, &rule), (vec![], vec![]));
+        }
+    }
+}
+
+#[test]
+fn a_value_with_a_limit_of_its_own_needs_both() {
+    for (item, fault) in [
+        (
+            r#"{"object": "x"}"#,
+            "paramFlowItemList[0].count: missing; give the limit of this value, 0 means none",
+        ),
+        (
+            r#"{"count": 1}"#,
+            "paramFlowItemList[0].object: missing; give the value as text",
+        ),
+    ] {
+        let rule = format!(
+            r#"{{"resource": "a", "paramIdx": 0, "count": 1, "paramFlowItemList": [{item}]}}"#
+        );
+        assert_eq!(remarks("paramFlow", &rule).0, [fault]);
+    }
 }
 
 #[test]

@@ -46,3 +46,18 @@ fn every_field_has_a_meaning_and_every_number_an_advice() {
         }
     }
 }
+
+#[test]
+fn required_fields_are_marked_and_each_table_is_there_once() {
+    let page = Kinds::standard().page();
+    for row in [
+        "| `timeWindow` | whole number | required, or `timeWindowMs` |",
+        "| `paramIdx` | whole number | required, or `paramKey` |",
+        "| `count` + | whole number 0 to 16777215 | required, or `threshold` |",
+        "| `count` | number ≥ 0 | required | its limit |",
+        "| `metricType` | mode |",
+    ] {
+        assert!(page.contains(row), "{row}");
+    }
+    assert_eq!(page.matches("| `classType` |").count(), 1);
+}

@@ -122,6 +122,16 @@ fn faults_of_single_fields_are_found() {
             Dialect::Sentinel,
             r#"{"resource": "a", "threshold": 1}"#,
         ),
+        (
+            "isolation",
+            Dialect::Sentinel,
+            r#"{"resource": "a", "count": 16777216}"#,
+        ),
+        (
+            "paramFlow",
+            Dialect::Sentinel,
+            r#"{"resource": "a", "paramIdx": 0, "count": 1, "paramFlowItemList": [{"object": "x"}]}"#,
+        ),
         ("flow", Dialect::Sentinel, "[]"),
         ("flow", Dialect::Golang, r#"{"resource": "a", "count": 1}"#),
         (

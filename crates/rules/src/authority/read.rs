@@ -44,7 +44,8 @@ impl RuleKind for Authority {
 
     fn validate(rule: &AuthorityRule, _: &Settings, fields: &mut Fields<'_>) {
         let names = rule.origins();
-        if names.is_empty() {
+        // One that is missing in a text is told by its description.
+        if names.is_empty() && (fields.has("limitApp") || !fields.is_text()) {
             fields.fault(
                 "limitApp",
                 "names nobody; give names of callers, for example \"web, batch\"",

@@ -27,6 +27,12 @@ fn check_count(rule: &DegradeRule, fields: &mut Fields<'_>) {
         fields.fault("count", format!("{count} is not a finite number; {advice}"));
     } else if count < 0.0 {
         fields.fault("count", format!("{count} is negative; {advice}"));
+    } else if rule.grade != BreakerStrategy::SlowRatio && count.fract() != 0.0 {
+        let below = count.floor();
+        fields.warn(
+            "count",
+            format!("{count} counts as {below}, as there are no parts of errors; {advice}"),
+        );
     }
 }
 
@@ -45,12 +51,12 @@ fn check_zeros(rule: &DegradeRule, fields: &mut Fields<'_>) {
         (
             "timeWindow",
             rule.time_window_sec == 0 && rule.time_window_ms.is_none(),
-            "0 never opens; give the seconds that the breaker stays open, at least 1",
+            "0 would close it at once; give the seconds that the breaker stays open, at least 1",
         ),
         (
             "timeWindowMs",
             rule.time_window_ms == Some(0),
-            "0 never opens; give the milliseconds that the breaker stays open, at least 1",
+            "0 would close it at once; give the milliseconds that the breaker stays open, at least 1",
         ),
         (
             "minRequestAmount",
@@ -108,16 +114,16 @@ fn check_open_time(rule: &DegradeRule, fields: &mut Fields<'_>) {
     }
     check_ratio("jitter", rule.jitter, fields);
     if let Some(max_sec) = rule.max_time_window_sec {
-        if u128::from(max_sec) * 1_000 < rule.open_time().as_millis() {
-            fields.fault(
-                "maxTimeWindow",
-                format!("{max_sec} is less than the first open time; give seconds above it"),
-            );
-        } else if multiplier <= 1.0 {
+        if multiplier == 1.0 {
             fields.warn(
                 "maxTimeWindow",
                 "not used with a backoffMultiplier of 1, which keeps the open time as it is; \
                  leave it out",
+            );
+        } else if u128::from(max_sec) * 1_000 < rule.open_time().as_millis() {
+            fields.fault(
+                "maxTimeWindow",
+                format!("{max_sec} is less than the first open time; give seconds above it"),
             );
         }
     }
@@ -219,9 +225,15 @@ fn check_probes(rule: &DegradeRule, fields: &mut Fields<'_>) {
             format!("{probes} is above {probes_max}; give a number of probes up to {probes_max}"),
         );
     }
-    if let Some(ratio) = rule.probe_success_ratio
-        && !(ratio > 0.0 && ratio <= 1.0)
-    {
+    let Some(ratio) = rule.probe_success_ratio else {
+        return;
+    };
+    if probes == 1 {
+        fields.warn(
+            "probeSuccessRatio",
+            "not used with a single probe, which has to succeed; write probeNum too, or leave it out",
+        );
+    } else if !(ratio > 0.0 && ratio <= 1.0) {
         fields.fault(
             "probeSuccessRatio",
             format!("{ratio} is no part of the probes; give a ratio above 0 and up to 1"),

@@ -74,6 +74,7 @@ const FIELDS: &[FieldSpec] = &[
     .min(0)
     .advice("give a number of calls"),
     FieldSpec::new(INTERVAL, FieldKind::Whole, "the span that is looked at")
+        .required_or("statWindowCalls")
         .min(1)
         .advice("give milliseconds, at least 1"),
     FieldSpec::new(
@@ -123,7 +124,7 @@ fn parse(head: Head, fields: &mut Fields<'_>) -> DegradeRule {
     }
     let open_ms = fields.u64(OPEN, true);
     match open_ms {
-        Some(0) => fields.fault(OPEN, format!("0 never opens; {OPEN_ADVICE}")),
+        Some(0) => fields.fault(OPEN, format!("0 would close it at once; {OPEN_ADVICE}")),
         None => fields.fault(OPEN, format!("missing; {OPEN_ADVICE}")),
         Some(_) => {}
     }

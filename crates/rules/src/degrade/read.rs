@@ -44,7 +44,8 @@ const FIELDS: &[FieldSpec] = &[
     .min(0)
     .max(1),
     FieldSpec::new("timeWindow", FieldKind::Whole, "seconds that it stays open")
-        .advice("give the seconds that the breaker stays open, at least 1"),
+        .advice("give the seconds that the breaker stays open, at least 1")
+        .required_or("timeWindowMs"),
     FieldSpec::new(
         "timeWindowMs",
         FieldKind::Whole,
@@ -187,7 +188,8 @@ impl RuleKind for Degrade {
         if !fields.has("timeWindow") && !fields.has("timeWindowMs") {
             fields.fault(
                 "timeWindow",
-                "missing; give the seconds that the breaker stays open, at least 1",
+                "missing; give the seconds that the breaker stays open, at least 1, \
+                 or milliseconds as timeWindowMs",
             );
         }
         let origin = fields.text("limitApp").unwrap_or_default();
@@ -199,6 +201,9 @@ impl RuleKind for Degrade {
         }
         let grade: BreakerStrategy = fields.mode("grade").unwrap_or_default();
         let looks_back = grade.looks_back();
+        if grade != BreakerStrategy::SlowRatio {
+            fields.unused("slowRatioThreshold");
+        }
         DegradeRule {
             head,
             grade,

@@ -22,12 +22,6 @@ pub(super) fn of_fields(fields: &[FieldSpec]) -> String {
     table.push('\n');
     parts(&mut table, fields);
     modes(&mut table, fields);
-    for field in fields {
-        if let FieldKind::Objects(parts) = field.kind {
-            let _ = write!(table, "An object of `{}` has:\n\n", field.name);
-            table.push_str(&of_fields(parts));
-        }
-    }
     table
 }
 
@@ -62,10 +56,11 @@ fn rows(table: &mut String, fields: &[FieldSpec], last: impl Fn(&FieldSpec) -> O
     for field in fields {
         let FieldSpec { name, help, .. } = field;
         let mark = if field.added { " +" } else { "" };
-        let default = match field.default {
-            Some(json) => format!("`{}`", default(field, json)),
-            None if field.required => "required".to_owned(),
-            None => String::new(),
+        let default = match (field.default, field.instead) {
+            (Some(json), _) => format!("`{}`", default(field, json)),
+            (None, Some(other)) => format!("required, or `{other}`"),
+            (None, None) if field.required => "required".to_owned(),
+            (None, None) => String::new(),
         };
         let kind = type_of(field);
         let _ = write!(table, "| `{name}`{mark} | {kind} | {default} | {help} |");

@@ -17,6 +17,7 @@ mod report;
 mod text;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 pub(crate) use fault::Remarks;
 pub use fault::{Fault, Place, Remark, RuleError, Warning};
@@ -37,10 +38,31 @@ use fields::Found;
 #[derive(Debug)]
 pub(crate) struct Draft<K: RuleKind> {
     pub(crate) rule: K::Rule,
-    /// Index in the list as it was written, faulty ones counted.
+    /// Index in the list as it was written, faulty ones counted. Where a text
+    /// replaces some rules only: in the list of all.
     pub(crate) position: usize,
+    pub(crate) origin: Origin,
     pub(crate) matcher: Matcher,
     pub(crate) place: Option<Place>,
+}
+
+/// Where a rule comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The list that is loaded, from this position.
+    Given(usize),
+    /// It is in force, under this id, and stays.
+    InForce(Arc<str>),
+}
+
+impl Origin {
+    /// What reports call a rule of this kind: `flow[3]`.
+    pub(crate) fn shown(&self, kind: &str) -> String {
+        match self {
+            Self::Given(position) => format!("{kind}[{position}]"),
+            Self::InForce(id) => format!("the rule {id} in force"),
+        }
+    }
 }
 
 /// One load under way: how it is done, and what was found so far.
@@ -261,6 +283,7 @@ fn means_otherwise<K: RuleKind>(rule: &K::Rule, item: Item<'_>, settings: &Setti
     };
     let other = parse_in::<K>(Dialect::Golang, &mut fields);
     K::validate(&other, settings, &mut fields);
+    fields.check_limits();
     let found = fields.finish();
     let is_likely = found.faults.is_empty() && !found.warns_of_given;
     is_likely && K::normalized(rule) != K::normalized(&other)
@@ -286,11 +309,13 @@ fn finish_rule<K: RuleKind>(
         );
     }
     K::validate(&rule, loading.settings, &mut fields);
+    fields.check_limits();
     let mut found = fields.finish();
     let is_sound = loading.absorb(&mut found);
     matcher.filter(|_| is_sound).map(|matcher| Draft {
         rule,
         position,
+        origin: Origin::Given(position),
         matcher,
         place,
     })

@@ -98,9 +98,10 @@ pub struct KindReport {
 pub struct Duplicate {
     /// The kind of both.
     pub kind: &'static str,
-    /// Position of the one left out.
+    /// Position of the one left out, in the list that was given.
     pub position: usize,
-    /// Position of the one in force.
+    /// Position of the one in force: in the list that was given too, or if a
+    /// text changed some rules only, in the list of all.
     pub original: usize,
 }
 

@@ -128,10 +128,8 @@ pub(super) fn check(rule: &FlowRule, fields: &mut Fields<'_>) {
         (HIGH_USAGE, memory.high_usage),
     ] {
         if !(threshold > 0.0 && threshold.is_finite()) {
-            let message = format!(
-                "{threshold} is no limit; give more than 0, all four memory fields go together"
-            );
-            fields.fault(field, message);
+            let found = found(field, format!("{threshold} is no limit"), fields);
+            fields.fault(field, format!("{found}; give more than 0, {TOGETHER}"));
         }
     }
     for (field, mark) in [
@@ -139,12 +137,14 @@ pub(super) fn check(rule: &FlowRule, fields: &mut Fields<'_>) {
         (HIGH_MARK, memory.high_mark_bytes),
     ] {
         if mark == 0 {
-            let message =
-                "0 bytes are always in use; give more, all four memory fields go together";
-            fields.fault(field, message);
+            let found = found(field, "0 bytes are always in use".to_owned(), fields);
+            fields.fault(field, format!("{found}; give bytes, {TOGETHER}"));
         }
     }
-    if memory.high_usage >= memory.low_usage {
+    let both = |low, high| !fields.is_text() || fields.has(low) && fields.has(high);
+    let both_usages = both(LOW_USAGE, HIGH_USAGE);
+    let both_marks = both(LOW_MARK, HIGH_MARK);
+    if both_usages && memory.high_usage >= memory.low_usage {
         let MemoryLimits {
             low_usage,
             high_usage,
@@ -157,7 +157,7 @@ pub(super) fn check(rule: &FlowRule, fields: &mut Fields<'_>) {
             ),
         );
     }
-    if memory.low_mark_bytes >= memory.high_mark_bytes {
+    if both_marks && memory.low_mark_bytes >= memory.high_mark_bytes {
         let MemoryLimits {
             low_mark_bytes,
             high_mark_bytes,
@@ -173,6 +173,16 @@ pub(super) fn check(rule: &FlowRule, fields: &mut Fields<'_>) {
             HIGH_USAGE,
             "below 1, so no call can pass while much memory is in use",
         );
+    }
+}
+
+const TOGETHER: &str = "all four memory fields go together";
+
+/// What is found in a field that was written, or that a rule built in code has.
+fn found(field: &'static str, written: String, fields: &Fields<'_>) -> String {
+    match fields.is_text() && !fields.has(field) {
+        true => "missing".to_owned(),
+        false => written,
     }
 }
 

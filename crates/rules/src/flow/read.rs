@@ -29,7 +29,7 @@ const FIELDS: &[FieldSpec] = &[
     FieldSpec::new(
         "count",
         FieldKind::Number,
-        "calls per second, or calls at once",
+        "calls per second, or calls at once; absent: no call may pass, which is a warning",
     )
     .default("0")
     .advice("give calls per second or at once, 0 means none")
@@ -192,6 +192,7 @@ impl RuleKind for Flow {
         memory::check(rule, fields);
         check_reference(rule, fields);
         check_warm_up(rule, fields);
+        check_wait(rule, fields);
         check_limit_app(rule, fields);
         if rule.grade == Grade::Concurrency && rule.behavior != ControlBehavior::Reject {
             fields.warn(
@@ -355,6 +356,28 @@ fn check_warm_up(rule: &FlowRule, fields: &mut Fields<'_>) {
             format!("{factor} is not slower when cold; give a whole number of at least 2, or leave it out"),
         );
     }
+}
+
+/// Sentinel's dashboard writes the default with every rule, and
+/// sentinel-golang 0.
+fn check_wait(rule: &FlowRule, fields: &mut Fields<'_>) {
+    let wait_ms = rule.max_queueing_time_ms;
+    let is_default = match fields.dialect() {
+        Dialect::Golang if wait_ms == 0 => true,
+        _ => wait_ms == FlowRule::MAX_QUEUEING_TIME_MS,
+    };
+    if is_default || rule.effective_behavior().paces() {
+        return;
+    }
+    let would_do = match (rule.grade, fields.dialect()) {
+        (Grade::Concurrency, _) => "leave it out",
+        (_, Dialect::Sentinel) => "write controlBehavior 2 (rateLimiter), or leave it out",
+        (_, Dialect::Golang) => "write controlBehavior 1 (throttling), or leave it out",
+    };
+    fields.warn(
+        "maxQueueingTimeMs",
+        format!("not used: this rule has no queue; {would_do}"),
+    );
 }
 
 fn check_limit_app(rule: &FlowRule, fields: &mut Fields<'_>) {

@@ -345,9 +345,13 @@ impl Mode for ControlBehavior {
         Self::WarmUpRateLimiter,
     ];
     const CHOICES: &'static [Choice] = &[
-        Choice::new("reject", "refuse what is beyond the limit").or(&["default"]),
+        Choice::new("reject", "refuse what is beyond the limit").or(&["default", "direct"]),
         Choice::new("warmUp", "refuse, and allow less after a quiet time"),
-        Choice::new("rateLimiter", "queue at an even pace"),
+        Choice::new("rateLimiter", "queue at an even pace").or(&[
+            "throttle",
+            "throttling",
+            "queue",
+        ]),
         Choice::new("warmUpRateLimiter", "queue, slower after a quiet time"),
     ];
 }

@@ -13,6 +13,10 @@ use crate::field::{Choice, FieldKind, FieldSpec, Mode};
 use crate::head::Head;
 use crate::kind::RuleKind;
 
+/// [`LIMIT_MAX`], for people.
+const PERMITS_MAX: u32 = 16_777_215;
+const _: () = assert!(PERMITS_MAX as u64 == LIMIT_MAX);
+
 const FIELDS: &[FieldSpec] = &[
     FieldSpec::new(
         "count",
@@ -20,7 +24,9 @@ const FIELDS: &[FieldSpec] = &[
         "the most permits at once; a call takes as many as it weighs",
     )
     .min(0)
+    .max(PERMITS_MAX)
     .advice("give a number of permits, 0 means that no call may run")
+    .required_or("threshold")
     .added()
     .shared(),
     THRESHOLD,
@@ -56,8 +62,9 @@ const THRESHOLD: FieldSpec = FieldSpec::new(
     "another name for count, as in sentinel-golang",
 )
 .min(0)
+.max(PERMITS_MAX)
 .advice("give a number of permits, 0 means that no call may run")
-.added()
+.required_or("count")
 .shared();
 
 const METRIC_TYPE: FieldSpec = FieldSpec::new(
@@ -67,7 +74,6 @@ const METRIC_TYPE: FieldSpec = FieldSpec::new(
 )
 .default("0")
 .advice("give 0 (concurrency), or leave it out")
-.added()
 .shared();
 
 /// All that sentinel-golang's `metricType` can say.
@@ -142,6 +148,14 @@ impl RuleKind for Isolation {
             };
             let message = format!("{} is too large; give at most {LIMIT_MAX}", rule.count);
             fields.fault(field, message);
+        }
+        if rule.max_queueing_time_ms == 0
+            && rule.max_queue_length != IsolationRule::MAX_QUEUE_LENGTH
+        {
+            fields.warn(
+                "maxQueueLength",
+                "not used: without maxQueueingTimeMs nobody waits; write that too, or leave it out",
+            );
         }
         if rule.max_queueing_time_ms > 0 && rule.max_queue_length == 0 {
             fields.warn(

@@ -28,6 +28,7 @@ const ITEM_FIELDS: &[FieldSpec] = &[
         .advice("give the value as text")
         .required(),
     FieldSpec::new("count", FieldKind::Number, "its limit")
+        .required()
         .min(0)
         .advice("give the limit of this value, 0 means none"),
     FieldSpec::new(
@@ -52,7 +53,8 @@ const FIELDS: &[FieldSpec] = &[
         FieldKind::Whole,
         "the argument that is counted by: 0 is the first, -1 the last",
     )
-    .advice("give the argument's position, 0 is the first, -1 the last"),
+    .advice("give the argument's position, 0 is the first, -1 the last")
+    .required_or("paramKey"),
     FieldSpec::new(
         "paramKey",
         FieldKind::Text,
@@ -67,7 +69,7 @@ const FIELDS: &[FieldSpec] = &[
     FieldSpec::new(
         "count",
         FieldKind::Number,
-        "the limit of each value: calls per durationInSec, or calls at once",
+        "the limit of each value: calls per durationInSec, or calls at once; absent: no call may pass, which is a warning",
     )
     .default("0")
     .min(0)
@@ -288,17 +290,9 @@ fn item(fields: &mut Fields<'_>) -> ParamItem {
             fields.fault("object", format!("{text:?} {reason}"));
             ParamValue::Bool(false)
         }),
-        None => {
-            fields.fault("object", "missing; give the value as text");
-            ParamValue::Bool(false)
-        }
+        // Told by its description.
+        None => ParamValue::Bool(false),
     };
-    if !fields.has("count") {
-        fields.fault(
-            "count",
-            "missing; give the limit of this value, 0 means none",
-        );
-    }
     let count = fields.number("count").unwrap_or_default();
     if let Some(message) = wrong_count(count) {
         fields.fault("count", message);

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Live, RuleEntry, RuleTable};
-use crate::document::{Draft, Duplicate, Fault, KindReport, Loading, Warning};
+use crate::document::{Draft, Duplicate, Fault, KindReport, Loading, Origin, Warning};
 use crate::kind::{RuleKind, Scope};
 use crate::kinds::Change;
 
@@ -25,6 +25,7 @@ impl<K: RuleKind> RuleTable<K> {
             .collect();
         let total = drafts.len() + faulty;
         let mut sorting = Sorting::default();
+        sorting.keep_ids(&drafts);
         let drafts: Vec<Draft<K>> = drafts
             .into_iter()
             .filter_map(|draft| sorting.admit(draft, loading))
@@ -81,6 +82,7 @@ impl<K: RuleKind> RuleEntry<K> {
         Draft {
             rule: self.rule.clone(),
             position: self.position,
+            origin: Origin::InForce(Arc::clone(&self.id)),
             matcher: self.matcher.clone(),
             place: None,
         }
@@ -90,13 +92,29 @@ impl<K: RuleKind> RuleEntry<K> {
 /// Which rules of a list are in: no second of the same content, no second of
 /// the same id.
 struct Sorting<K: RuleKind> {
-    /// Rules let in, with their positions.
-    seen: HashMap<K::Rule, usize>,
-    /// What they mean, with their positions.
-    meant: HashMap<K::Rule, usize>,
-    /// Ids given, with the position of the rule that has it.
-    owners: HashMap<String, usize>,
+    /// Rules let in.
+    seen: HashMap<K::Rule, Known>,
+    /// What they mean.
+    meant: HashMap<K::Rule, Known>,
+    /// Ids given, with the rule that has it.
+    owners: HashMap<String, Known>,
     duplicates: usize,
+}
+
+/// A rule that others are compared with.
+#[derive(Debug, Clone)]
+struct Known {
+    position: usize,
+    origin: Origin,
+}
+
+impl Known {
+    fn of<K: RuleKind>(draft: &Draft<K>) -> Self {
+        Self {
+            position: draft.position,
+            origin: draft.origin.clone(),
+        }
+    }
 }
 
 impl<K: RuleKind> Default for Sorting<K> {
@@ -111,24 +129,35 @@ impl<K: RuleKind> Default for Sorting<K> {
 }
 
 impl<K: RuleKind> Sorting<K> {
+    /// Rules in force that stay keep their ids, also before those that are given
+    /// in front of them.
+    fn keep_ids(&mut self, drafts: &[Draft<K>]) {
+        for draft in drafts {
+            if let (Origin::InForce(_), Some(id)) = (&draft.origin, &K::head(&draft.rule).id) {
+                self.owners.insert(id.clone(), Known::of(draft));
+            }
+        }
+    }
+
     fn admit(&mut self, draft: Draft<K>, loading: &mut Loading<'_>) -> Option<Draft<K>> {
-        let position = draft.position;
+        let known = Known::of(&draft);
+        let path = known.origin.shown(K::NAME);
         // The same rule once more may bring its id along; another may not.
-        let original = self.seen.get(&draft.rule).copied();
+        let original = self.seen.get(&draft.rule).cloned();
+        let original_position = original.as_ref().map(|original| original.position);
         if let Some(id) = K::head(&draft.rule).id.as_deref() {
             match self.owners.entry(id.to_owned()) {
                 Entry::Vacant(vacant) => {
-                    vacant.insert(original.unwrap_or(position));
+                    vacant.insert(original.clone().unwrap_or_else(|| known.clone()));
                 }
-                Entry::Occupied(owner) if Some(*owner.get()) == original => {}
+                Entry::Occupied(owner) if is_same_rule(owner.get(), &known, original_position) => {}
                 Entry::Occupied(owner) => {
+                    let owner = owner.get().origin.shown(K::NAME);
                     loading.faults.push(Fault {
-                        path: format!("{}[{position}].id", K::NAME),
+                        path: format!("{path}.id"),
                         place: draft.place,
                         message: format!(
-                            "{id} is the id of {}[{}] too; give each rule its own, or none",
-                            K::NAME,
-                            owner.get()
+                            "{id} is the id of {owner} too; give each rule its own, or none"
                         ),
                     });
                     return None;
@@ -139,36 +168,43 @@ impl<K: RuleKind> Sorting<K> {
             self.duplicates += 1;
             loading.report.duplicates.push(Duplicate {
                 kind: K::NAME,
-                position,
-                original,
+                position: match known.origin {
+                    Origin::Given(position) => position,
+                    Origin::InForce(_) => known.position,
+                },
+                original: original.position,
             });
             loading.warnings.push(Warning {
-                path: format!("{}[{position}]", K::NAME),
+                path,
                 place: draft.place,
                 message: format!(
-                    "says the same as {}[{original}] and was loaded once; remove one",
-                    K::NAME
+                    "says the same as {} and was loaded once; remove one",
+                    original.origin.shown(K::NAME)
                 ),
             });
             return None;
         }
         match self.meant.entry(K::normalized(&draft.rule)) {
             Entry::Vacant(vacant) => {
-                vacant.insert(position);
+                vacant.insert(known.clone());
             }
             Entry::Occupied(first) => loading.warnings.push(Warning {
-                path: format!("{}[{position}]", K::NAME),
+                path,
                 place: draft.place,
                 message: format!(
-                    "means the same as {}[{}], written otherwise; remove one",
-                    K::NAME,
-                    first.get()
+                    "means the same as {}, written otherwise; remove one",
+                    first.get().origin.shown(K::NAME)
                 ),
             }),
         }
-        self.seen.insert(draft.rule.clone(), position);
+        self.seen.insert(draft.rule.clone(), known);
         Some(draft)
     }
+}
+
+/// Whether the owner of an id is the rule itself, or the one that it repeats.
+fn is_same_rule(owner: &Known, known: &Known, original: Option<usize>) -> bool {
+    owner.position == known.position || Some(owner.position) == original
 }
 
 /// Finds for each new rule its predecessor in the old table.

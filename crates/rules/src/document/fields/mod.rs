@@ -10,6 +10,7 @@
 //! know of dialects speak of `count`, and what they say is about `threshold`.
 
 mod keys;
+mod limits;
 mod objects;
 
 pub(crate) use keys::{dashboards, is_dashboards};
@@ -35,6 +36,10 @@ pub struct Fields<'a> {
     /// Names that differ from those of the kind: here, and in the text.
     renamed: Vec<(&'static str, &'static str)>,
     faulty: Vec<&'static str>,
+    /// Fields that the kind warned of.
+    odd: Vec<&'static str>,
+    /// Fields that the rule does not use.
+    unused: Vec<&'static str>,
     found: Found,
 }
 
@@ -69,6 +74,8 @@ impl<'a> Fields<'a> {
             place: None,
             renamed: Vec::new(),
             faulty: Vec::new(),
+            odd: Vec::new(),
+            unused: Vec::new(),
             found: Found::default(),
         }
     }
@@ -157,8 +164,17 @@ impl<'a> Fields<'a> {
     /// Records that `field` is odd; the rule loads all the same.
     pub fn warn(&mut self, field: &'static str, message: impl Into<String>) {
         self.found.warns_of_given |= self.has(field);
-        let remark = self.remark(self.name_of(field), message.into());
+        let name = self.name_of(field);
+        self.odd.push(name);
+        let remark = self.remark(name, message.into());
         self.found.warnings.push(remark);
+    }
+
+    /// Whether the rule is read from a text; else it was built in code and has
+    /// no fields.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        self.place.is_some()
     }
 
     /// Whether the field was given, and not as `null`.
@@ -300,6 +316,9 @@ impl<'a> Fields<'a> {
     }
 
     fn bounded(&mut self, field: &'static str, used: bool, max: u64) -> Option<u64> {
+        if !used {
+            self.unused(field);
+        }
         let number = self.whole(field)?;
         if let Some(fits) = u64::try_from(number).ok().filter(|fits| *fits <= max) {
             return Some(fits);
@@ -374,7 +393,11 @@ impl<'a> Fields<'a> {
 
     /// The value of a field; `null` is how Sentinel's dashboard writes absent.
     fn value(&self, field: &'static str) -> Option<Value<'a>> {
-        let name = self.name_of(field);
+        self.given(self.name_of(field))
+    }
+
+    /// As [`value`](Self::value), of the field that the text calls so.
+    fn given(&self, name: &str) -> Option<Value<'a>> {
         self.members
             .iter()
             .find(|member| member.key == name)

@@ -50,6 +50,7 @@ impl<'a> Fields<'a> {
             match fields.read_object(item, "an object; write {...}") {
                 Ok(mut fields) => {
                     let object = read(&mut fields);
+                    fields.check_limits();
                     let found = fields.finish();
                     if found.faults.is_empty() && found.parts.is_empty() {
                         self.found.warnings.extend(found.warnings);
