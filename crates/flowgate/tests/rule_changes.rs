@@ -92,3 +92,12 @@ fn a_rule_is_removed_by_its_id() {
     let unknown = engine.remove_rule("floww", "x").unwrap_err();
     assert!(unknown.to_string().contains("did you mean `flow`?"));
 }
+
+#[test]
+fn a_kind_without_resources_has_no_rules_of_one() {
+    let refused = engine().load_json_of("system", "a", r#"[{"qps": 5}]"#);
+    assert_eq!(
+        refused.unwrap_err().to_string(),
+        "system: rules of this kind are for no resource; load the whole list"
+    );
+}

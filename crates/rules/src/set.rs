@@ -9,7 +9,7 @@ use crate::document::{
     open, open_list, shorten,
 };
 use crate::field;
-use crate::kind::RuleKind;
+use crate::kind::{RuleKind, Scope};
 use crate::kinds::{self, Change, Drafts, Kinds};
 use crate::table::{AnyTable, RuleInfo, RuleTable};
 use crate::write::Written;
@@ -184,6 +184,13 @@ impl RuleSet {
                 message: self.unknown_kind(name),
             }));
         };
+        if matches!(change, Some(Change::Resource(_))) && kind.spec.scope == Scope::Engine {
+            return Err(RuleError::one(Fault {
+                path: name.to_owned(),
+                place: None,
+                message: "rules of this kind are for no resource; load the whole list".to_owned(),
+            }));
+        }
         let items = open_list(&kind.spec, value, &mut loading);
         loading.recognise([(kind.spec, &*items)].into_iter());
         let drafts = (kind.read)(items, &mut loading);
