@@ -9,6 +9,7 @@
     missing_docs,
     dead_code,
     unreachable_pub,
+    unused_imports,
     reason = "a part of a crate, taken out of it"
 )]
 
