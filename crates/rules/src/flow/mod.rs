@@ -8,7 +8,7 @@ mod memory;
 mod normal;
 pub mod pacing;
 pub mod rate;
-mod read;
+pub(crate) mod read;
 mod rule;
 mod state;
 pub mod warm_up;

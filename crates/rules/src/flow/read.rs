@@ -135,6 +135,9 @@ const FIELDS: &[FieldSpec] = &[
     .min(0),
 ];
 
+/// Why a rule on concurrency has no use for another behaviour.
+pub(crate) const CONCURRENCY_REFUSES: &str = "not used: a rule on concurrency refuses at once; leave it out, or count calls per second (grade 1)";
+
 impl RuleKind for Flow {
     const NAME: &'static str = "flow";
     const ABOUT: &'static str = "limits how much of a resource may pass: reject, warm up, queue";
@@ -195,10 +198,7 @@ impl RuleKind for Flow {
         check_wait(rule, fields);
         check_limit_app(rule, fields);
         if rule.grade == Grade::Concurrency && rule.behavior != ControlBehavior::Reject {
-            fields.warn(
-                "controlBehavior",
-                "not used: a rule on concurrency refuses at once; leave it out, or count calls per second (grade 1)",
-            );
+            fields.warn("controlBehavior", CONCURRENCY_REFUSES);
         }
     }
 

@@ -5,6 +5,7 @@ use super::{Param, ParamFlow, ParamFlowRule, ParamItem, ParamState, ParamValue, 
 use crate::dialect::Golang;
 use crate::document::Fields;
 use crate::field::{Choice, FieldKind, FieldSpec, Mode};
+use crate::flow::read::CONCURRENCY_REFUSES;
 use crate::head::Head;
 use crate::kind::RuleKind;
 use crate::{ControlBehavior, Grade, Settings};
@@ -204,10 +205,7 @@ impl RuleKind for ParamFlow {
             );
         }
         if rule.grade == Grade::Concurrency && rule.behavior.paces() {
-            fields.warn(
-                BEHAVIOR,
-                "not used: a rule on concurrency refuses at once; leave it out, or count calls per second (grade 1)",
-            );
+            fields.warn(BEHAVIOR, CONCURRENCY_REFUSES);
         }
         if rule.queues() && rule.burst_count > 0 {
             fields.warn(

@@ -15,12 +15,13 @@ use flowgate_core::sync::AtomicU32;
 use super::slot::Slot;
 use super::{Cell, NONE};
 
-/// Slots of the first segment; each one has twice as many as the one before.
+/// Slots of the first segment; each one has twice as many as the one before. Few,
+/// as a rule by a pattern has a table for every resource that it meets.
 #[cfg(not(loom))]
-const FIRST: usize = 64;
+const FIRST: usize = 8;
 #[cfg(loom)]
 const FIRST: usize = 1;
-/// Enough for more slots than numbers go.
+/// Enough for more slots than a rule may ask for.
 pub(super) const SEGMENTS: usize = 26;
 
 /// Some slots, and as many chains.
