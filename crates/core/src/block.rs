@@ -4,6 +4,8 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::Accounting;
+
 /// The id of a rule: given in the document, or `kind/resource#n`.
 ///
 /// Cloning allocates nothing; ids of up to 46 bytes are kept in place, so that
@@ -120,6 +122,8 @@ pub enum Measure {
     Concurrency,
     /// Permits in flight: a call holds as many as it weighs.
     Permits,
+    /// Tokens taken out of a bucket.
+    Tokens,
     /// A wait in milliseconds.
     WaitMs,
     /// The threshold of a circuit breaker, which is open.
@@ -148,6 +152,7 @@ pub struct Block {
     limit: f64,
     observed: f64,
     retry_after: Option<Duration>,
+    accounting: Option<Accounting>,
 }
 
 impl Block {
@@ -160,12 +165,19 @@ impl Block {
             limit,
             observed,
             retry_after: None,
+            accounting: None,
         }
     }
 
     /// The same, with what its limit counts.
     pub fn measured_in(mut self, measure: Measure) -> Self {
         self.measure = measure;
+        self
+    }
+
+    /// The same, with how the rate that refused is accounted.
+    pub fn accounted_in(mut self, accounting: Accounting) -> Self {
+        self.accounting = Some(accounting);
         self
     }
 
@@ -204,6 +216,11 @@ impl Block {
         self.observed
     }
 
+    /// The spans of time that the limit holds for, if it is one on a rate.
+    pub fn accounting(&self) -> Option<Accounting> {
+        self.accounting
+    }
+
     /// How long until the same call would pass if nobody else came. `None`:
     /// not foreseeable (concurrency), or never (a weight above the limit).
     pub fn retry_after(&self) -> Option<Duration> {
@@ -220,6 +237,7 @@ impl fmt::Display for Block {
             limit,
             observed,
             retry_after,
+            accounting,
         } = self;
         write!(f, "refused by {} rule {rule}: ", kind.name())?;
         // A moving limit has more digits than anybody wants to read.
@@ -231,6 +249,7 @@ impl fmt::Display for Block {
                 write!(f, "{observed} of {limit} calls per {interval:?}")?;
             }
             Measure::Concurrency => write!(f, "{observed} of {limit} calls in flight")?,
+            Measure::Tokens => write!(f, "{observed} of {limit} tokens are taken")?,
             Measure::Permits => write!(f, "{observed} of {limit} permits are taken")?,
             Measure::WaitMs if observed < 1e15 => {
                 write!(
@@ -252,6 +271,10 @@ impl fmt::Display for Block {
             }
             Measure::Origin => f.write_str("its caller is not let in")?,
             Measure::Other => write!(f, "{observed} of {limit}")?,
+        }
+        // A bucket has said so, and Sentinel's windows are what people expect.
+        if *accounting == Some(Accounting::Strict) {
+            f.write_str(" (strict)")?;
         }
         match retry_after {
             // Rounded up: who comes after that is not too early.
@@ -310,6 +333,17 @@ mod tests {
         );
         let minute = Measure::RatePer(Duration::from_secs(60));
         assert_eq!(block(minute, 20.0, 20.0), said("20 of 20 calls per 60s"));
+        assert_eq!(
+            block(Measure::Tokens, 20.0, 19.25),
+            said("19.25 of 20 tokens are taken")
+        );
+        let strict = Block::new(BlockKind::Flow, RuleId::new("a"), 5.0, 5.0)
+            .measured_in(Measure::Rate)
+            .accounted_in(Accounting::Strict);
+        assert_eq!(
+            strict.to_string(),
+            "refused by flow rule a: 5 of 5 calls per second (strict)"
+        );
         assert_eq!(
             block(Measure::Concurrency, 3.0, 3.0),
             said("3 of 3 calls in flight")

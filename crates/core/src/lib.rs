@@ -11,6 +11,7 @@
 //! * [`metric`]: what is counted per window;
 //! * [`node`]: the statistics of one resource, origin or context;
 //! * [`limiter`]: [`SlidingWindowLimiter`], for those who want only that;
+//! * [`accounting`]: the spans of time that a limit holds for;
 //! * [`call`] and [`block`]: [`Call`], [`Verdict`], [`Outcome`], [`Block`];
 //! * [`Tally`]: a counter that many threads add to;
 //! * [`publish`]: how a new plan comes into force while calls run.
@@ -20,6 +21,7 @@
 // Under `--cfg loom` only what the models drive is compiled.
 #![cfg_attr(loom, allow(dead_code, reason = "the callers are left out"))]
 
+pub mod accounting;
 #[cfg(not(loom))]
 pub mod block;
 #[cfg(not(loom))]
@@ -43,6 +45,7 @@ pub mod time;
 #[path = "time/timestamp.rs"]
 pub mod time;
 
+pub use accounting::Accounting;
 #[cfg(not(loom))]
 pub use block::{Block, BlockKind, Measure, RuleId};
 #[cfg(not(loom))]

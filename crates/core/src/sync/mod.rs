@@ -11,8 +11,10 @@ pub use loom::sync::atomic::{AtomicU32, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::{Mutex, MutexGuard};
 #[cfg(loom)]
-pub use modelled::AtomicU64;
+pub use modelled::{AtomicU64, AtomicU128};
 
+#[cfg(not(loom))]
+pub use portable_atomic::AtomicU128;
 #[cfg(not(loom))]
 pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
@@ -119,6 +121,43 @@ mod modelled {
                 }
             }
             Err(value)
+        }
+    }
+
+    /// Two words that are one. Loom has none so wide: a lock stands for it, so
+    /// models prove what is built on a wide word that is read and exchanged as
+    /// a whole, which is what `portable-atomic` promises. Every step is seen in
+    /// one order by all, as a compare-and-swap of it on real hardware is.
+    #[derive(Debug)]
+    pub struct AtomicU128(loom::sync::Mutex<u128>);
+
+    impl AtomicU128 {
+        pub fn new(value: u128) -> Self {
+            AtomicU128(loom::sync::Mutex::new(value))
+        }
+
+        pub fn load(&self, _order: Ordering) -> u128 {
+            *self.word()
+        }
+
+        pub fn compare_exchange(
+            &self,
+            from: u128,
+            to: u128,
+            _success: Ordering,
+            _failure: Ordering,
+        ) -> Result<u128, u128> {
+            let mut word = self.word();
+            let found = *word;
+            if found != from {
+                return Err(found);
+            }
+            *word = to;
+            Ok(found)
+        }
+
+        fn word(&self) -> loom::sync::MutexGuard<'_, u128> {
+            self.0.lock().expect("no model panics while it holds this")
         }
     }
 }
