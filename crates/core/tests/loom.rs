@@ -15,6 +15,8 @@
 
 #[path = "loom/permits.rs"]
 mod permits;
+#[path = "loom/sliding.rs"]
+mod sliding;
 
 use std::time::Duration;
 
