@@ -20,12 +20,11 @@
 //! release time. The room for holes is made when the first one is left, so a
 //! line that nobody gives up costs two words.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use once_cell::race::OnceBox;
 
 use flowgate_core::Timestamp;
 use flowgate_core::holes::{Hole, Holes};
+use flowgate_core::sync::{AtomicU64, Ordering};
 
 const NEVER: u64 = u64::MAX;
 
