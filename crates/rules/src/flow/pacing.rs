@@ -22,11 +22,10 @@
 //! anybody twice. The room for holes is made when the first one is left, so a
 //! line that nobody gives up costs two words.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use once_cell::race::OnceBox;
 
 use flowgate_core::Timestamp;
+use flowgate_core::sync::{AtomicU64, Ordering};
 
 /// How many places given back from the middle of the line are remembered.
 pub const HOLES_MAX: usize = 8;

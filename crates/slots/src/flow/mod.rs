@@ -33,9 +33,10 @@ mod rate;
 mod refusal;
 mod target;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use flowgate_core::sync::OnceLock;
 use flowgate_core::{Block, Call, Interval, Node, Verdict};
 use flowgate_rules::flow::pacing::Place as LinePlace;
 use flowgate_rules::flow::{Flow, FlowRule, FlowState, Grade, LimitApp, Queue};

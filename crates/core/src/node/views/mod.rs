@@ -28,12 +28,13 @@
 mod interval;
 mod own;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
 use crate::call::Hold;
 use crate::leap_array::{Full, Taken};
+use crate::sync::{Mutex, MutexGuard, OnceLock, unpoisoned};
 use crate::time::Timestamp;
 
 use super::Node;
@@ -130,7 +131,7 @@ impl Views {
 impl Inner {
     fn take_turn(&self) -> MutexGuard<'_, u16> {
         // The list is replaced as a whole: nothing is left half done.
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.changing.lock())
     }
 
     fn count(

@@ -1,9 +1,8 @@
 //! One view: its ring, and how it is known to be in use.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::call::Hold;
 use crate::leap_array::{Full, LeapArray, PassCell, Span, Taken};
+use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
 use super::Interval;
