@@ -71,6 +71,7 @@ pub mod system;
 mod table;
 mod write;
 
+pub use accounting::Accountings;
 pub use authority::{Authority, AuthorityRule, ListStrategy};
 pub use decide::{Decide, Decision, InForce};
 pub use degrade::circuit::{Cause, Change, CircuitFigures, CircuitState, Forced, Results};

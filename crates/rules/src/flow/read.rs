@@ -232,6 +232,10 @@ impl RuleKind for Flow {
         rule.normalized()
     }
 
+    fn accounting(rule: &FlowRule) -> Option<Accounting> {
+        rule.accounted()
+    }
+
     fn head(rule: &FlowRule) -> &Head {
         &rule.head
     }

@@ -35,7 +35,7 @@ impl FlowCheck {
         let never = u64::from(weight) > limit && !self.state().moves();
         let retry_after = if never { None } else { full.retry_after };
         let observed = self.state().per_period(full.sum);
-        self.block(self.measure(), allowed, observed, retry_after)
+        self.rate_block(allowed, observed, retry_after)
     }
 
     /// Refused as it would have to wait for a window that it borrows from, and
@@ -43,7 +43,12 @@ impl FlowCheck {
     #[cold]
     pub(super) fn refuse_early(&self, passes: u64, wait: Duration) -> Block {
         let observed = self.state().per_period(passes);
-        self.block(self.measure(), self.rule().count, observed, Some(wait))
+        self.rate_block(self.rule().count, observed, Some(wait))
+    }
+
+    fn rate_block(&self, limit: f64, observed: f64, retry_after: Option<Duration>) -> Block {
+        self.block(self.measure(), limit, observed, retry_after)
+            .accounted_in(self.rule().accounting)
     }
 
     #[cold]
