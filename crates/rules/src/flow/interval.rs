@@ -12,7 +12,7 @@
 //! the limit may pass around midnight.
 //!
 //! A *strict* rule counts one box more than the interval has, so that at most
-//! `count` calls pass in any span of `T`, and in [`FlowRule::STRICT_BOXES`]
+//! `count` calls pass in any span of `T`, and in [`Interval::STRICT_BOXES`]
 //! boxes, so that a call is refused too early by at most a fiftieth. It has a
 //! view of its own even over one second: the second view is Sentinel's.
 
@@ -30,9 +30,6 @@ pub(super) const BOXES_FIELD: &str = "statSlidingWindowBucketCount";
 impl FlowRule {
     /// In how many boxes an interval is counted if the rule does not say.
     pub const BOXES: u32 = 10;
-
-    /// The same of a strict rule.
-    pub const STRICT_BOXES: u32 = 50;
 
     /// Makes `count` a limit per this many milliseconds.
     #[must_use]
@@ -84,7 +81,7 @@ impl FlowRule {
                 Interval::new(self.period(), boxes.unwrap_or(Self::BOXES)).map(Some)
             }
             Some(Accounting::Strict) => {
-                Interval::new(self.period(), boxes.unwrap_or(Self::STRICT_BOXES)).map(Some)
+                Interval::strict(self.period(), boxes.unwrap_or(Interval::STRICT_BOXES)).map(Some)
             }
             _ => Ok(None),
         }
