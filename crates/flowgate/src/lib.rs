@@ -31,7 +31,10 @@ pub use sampler::{HostSampler, Sample, SystemSampler};
 pub use flowgate_core::{
     Accounting, Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, Measure,
     NodeSnapshot, Nodes, Outcome, Queue, RuleId, SlidingWindowLimiter, Ticket, TimeSource,
-    Timestamp, Traffic, Verdict, call::Holds, leap_array::Full,
+    Timestamp, TokenBucketLimiter, Traffic, Verdict,
+    call::Holds,
+    leap_array::Full,
+    token_bucket::{QuotaError, TooFewTokens},
 };
 pub use flowgate_rules::{
     Accountings, Authority, AuthorityRule, Bbr, BreakerStrategy, BreakerTransition, Cause,
