@@ -11,6 +11,7 @@
 //! pace.
 
 use flowgate_core::Accounting;
+use flowgate_core::token_bucket::{Quota, QuotaError};
 
 use super::rate::Rate;
 use super::{ControlBehavior, FlowRule, Grade, Strategy};
@@ -63,6 +64,13 @@ impl FlowRule {
         let rate = Rate::per(self.count, self.period());
         let default = || rate.limit_in(self.period()).max(1);
         self.burst_count.unwrap_or_else(default)
+    }
+
+    /// What its bucket holds and is filled with. As nothing passes at a count
+    /// of 0, such a bucket holds nothing to begin with either.
+    pub(super) fn quota(&self) -> Result<Quota, QuotaError> {
+        let burst = if self.count == 0.0 { 0 } else { self.burst() };
+        Quota::new(self.count, self.period(), burst)
     }
 }
 
@@ -142,5 +150,16 @@ fn check_burst(rule: &FlowRule, fields: &mut Fields<'_>) {
             BURST_FIELD,
             "0 tokens let no call pass, ever; give at least 1 token, or leave it out for as many as count",
         );
+    }
+    // Of the count alone more is said where it is checked.
+    if rule.count.is_finite()
+        && rule.count >= 0.0
+        && let Err(error) = rule.quota()
+    {
+        let field = match rule.burst_count {
+            Some(_) => BURST_FIELD,
+            None => "count",
+        };
+        fields.fault(field, error.to_string());
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use flowgate_core::leap_array::Full;
-use flowgate_core::{Block, BlockKind, Measure};
+use flowgate_core::token_bucket::TooFewTokens;
+use flowgate_core::{Accounting, Block, BlockKind, Measure, Timestamp};
 use flowgate_rules::flow::Queue;
 
 use super::FlowCheck;
@@ -49,6 +50,15 @@ impl FlowCheck {
     fn rate_block(&self, limit: f64, observed: f64, retry_after: Option<Duration>) -> Block {
         self.block(self.measure(), limit, observed, retry_after)
             .accounted_in(self.rule().accounting)
+    }
+
+    /// Refused by a bucket: limit and observed value are tokens that it holds,
+    /// and that are taken.
+    #[cold]
+    pub(super) fn refuse_tokens(&self, now: Timestamp, too_few: TooFewTokens) -> Block {
+        let (burst, taken) = self.state().tokens(now);
+        self.block(Measure::Tokens, burst, taken, too_few.retry_after)
+            .accounted_in(Accounting::TokenBucket)
     }
 
     #[cold]
