@@ -133,6 +133,22 @@ fn an_entry_allocates_nothing_under_any_rule() {
                 {"resource": "orders", "count": 5, "strategy": 1, "refResource": "orders"}]}"#,
         ),
         (
+            "strict rates",
+            r#"{"flow": [{"resource": "orders", "count": 1e9, "accounting": "strict"},
+                {"resource": "orders", "count": 3, "accounting": "strict"}]}"#,
+        ),
+        (
+            "token buckets",
+            r#"{"flow": [{"resource": "orders", "count": 1e9, "accounting": "tokenBucket"},
+                {"resource": "orders", "count": 7, "accounting": "tokenBucket", "burstCount": 20}]}"#,
+        ),
+        (
+            "token buckets that are given back to, and waited for",
+            r#"{"flow": [{"resource": "orders", "count": 1e6, "accounting": "tokenBucket",
+                 "controlBehavior": 2},
+                {"resource": "orders", "count": 3}]}"#,
+        ),
+        (
             "a minute, an hour and a day",
             r#"{"flow": [{"resource": "orders", "count": 700, "statIntervalMs": 60000},
                 {"resource": "orders", "count": 1e5, "statIntervalMs": 3600000},
