@@ -15,6 +15,8 @@
 
 #[path = "loom/permits.rs"]
 mod permits;
+#[path = "loom/token_bucket.rs"]
+mod token_bucket;
 
 use std::time::Duration;
 
