@@ -125,7 +125,7 @@ fn an_entry_allocates_nothing_under_any_rule() {
         (
             "a long rule id that is refused",
             r#"{"flow": [{"resource": "orders", "count": 0,
-                "id": "an id of more than forty-six bytes, which is shared and not copied"}]}"#,
+                "id": "an id of more than thirty-eight bytes, which is shared and not copied"}]}"#,
         ),
         (
             "two rates and a relation",
