@@ -24,12 +24,16 @@
 //! was seen to fail.
 #![cfg(shuttle)]
 
+#[path = "shuttle/accounting.rs"]
+mod accounting;
 #[path = "shuttle/at_once.rs"]
 mod at_once;
 #[path = "shuttle/everything.rs"]
 mod everything;
 #[path = "shuttle/lines.rs"]
 mod lines;
+#[path = "shuttle/loads.rs"]
+mod loads;
 #[path = "shuttle/params.rs"]
 mod params;
 #[path = "shuttle/probes.rs"]

@@ -31,7 +31,9 @@ const DOCUMENTS: [&str; 4] = [
         "paramFlow": [{"resource": "a", "match": "prefix", "paramIdx": 0, "count": 1, "grade": 0,
                        "mode": "observe"}],
         "flow": [{"resource": "a", "count": 6, "controlBehavior": 1, "warmUpPeriodSec": 3},
-                 {"resource": "b", "count": 2, "limitApp": "y"}],
+                 {"resource": "a", "count": 4, "burstCount": 3, "accounting": "tokenBucket",
+                  "controlBehavior": 2, "maxQueueingTimeMs": 400},
+                 {"resource": "b", "count": 2, "limitApp": "y", "accounting": "strict"}],
         "isolation": [{"resource": "?", "match": "glob", "count": 3}],
         "degrade": [{"resource": "a", "grade": 0, "count": 100, "slowRatioThreshold": 0.5,
                      "timeWindow": 1, "minRequestAmount": 1, "statWindowCalls": 4},
@@ -63,10 +65,7 @@ fn nothing_is_left_behind_under_any_rules() {
                 loaded.expect("the document is fine");
             }
         }));
-        let timing = Arc::clone(&world);
-        tasks.push(Box::new(move || {
-            (0..draw(0..4)).for_each(|_| timing.advance(draw(50..1_200)));
-        }));
+        tasks.push(world.timer(50..1_200));
         at_once(tasks);
 
         RESOURCES

@@ -85,7 +85,13 @@ pub(crate) struct Admitted {
     /// Numbered moments before it asked and after it was admitted.
     pub(crate) asked: u64,
     pub(crate) got: u64,
+    /// The clock when it asked.
+    pub(crate) came: Timestamp,
 }
+
+/// A call as it asks: the moment, and the time.
+#[derive(Clone, Copy)]
+struct Asked(u64, Timestamp);
 
 impl World {
     pub(crate) fn new(document: &str) -> Arc<Self> {
@@ -119,7 +125,7 @@ impl World {
         weight: u32,
         ask: impl FnOnce() -> Result<Entry<'static>, Block>,
     ) -> Option<Entry<'static>> {
-        let asked = self.moment();
+        let asked = self.asks();
         let answer = ask();
         self.answered(weight, asked, self.moment(), answer)
     }
@@ -131,7 +137,7 @@ impl World {
         gives_up: bool,
         ask: impl FnOnce() -> Result<Pending<'static>, Block>,
     ) -> Option<Entry<'static>> {
-        let asked = self.moment();
+        let asked = self.asks();
         let answer = ask();
         let got = self.moment();
         match answer {
@@ -147,10 +153,14 @@ impl World {
         }
     }
 
+    fn asks(&self) -> Asked {
+        Asked(self.moment(), self.time.now())
+    }
+
     fn answered(
         &self,
         weight: u32,
-        asked: u64,
+        Asked(asked, came): Asked,
         got: u64,
         answer: Result<Entry<'static>, Block>,
     ) -> Option<Entry<'static>> {
@@ -166,6 +176,7 @@ impl World {
             weight,
             asked,
             got,
+            came,
         };
         self.admitted
             .lock()
@@ -190,6 +201,12 @@ impl World {
     /// Moves the clock.
     pub(crate) fn advance(&self, millis: u64) {
         self.time.advance(Duration::from_millis(millis));
+    }
+
+    /// A task that moves the clock a few times, by milliseconds of `range`.
+    pub(crate) fn timer(self: &Arc<Self>, range: Range<u64>) -> Box<dyn FnOnce() + Send> {
+        let world = Arc::clone(self);
+        Box::new(move || (0..draw(0..4)).for_each(|_| world.advance(draw(range.clone()))))
     }
 
     /// The calls that went ahead so far.
