@@ -23,6 +23,7 @@ pub(crate) struct Trace {
     pub(crate) rules_expect: Option<LoadExpect>,
     pub(crate) array: Option<ArraySpec>,
     pub(crate) controller: Option<ControllerSpec>,
+    pub(crate) limiter: Option<LimiterSpec>,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -83,6 +84,23 @@ pub(crate) struct ControllerSpec {
     pub(crate) stat_duration_ms: u64,
 }
 
+/// A limiter on its own.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LimiterSpec {
+    #[serde(rename = "type")]
+    pub(crate) kind: LimiterKind,
+    pub(crate) interval_ms: u64,
+    pub(crate) boxes: u32,
+    pub(crate) threshold: u64,
+}
+
+#[derive(Deserialize, Clone, Copy, PartialEq)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LimiterKind {
+    SlidingWindow,
+}
+
 /// One step; which fields it may have depends on `op`.
 #[derive(Deserialize, Clone, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -96,6 +114,10 @@ pub(crate) struct Step {
     pub(crate) count: Option<u32>,
     pub(crate) n: Option<u64>,
     pub(crate) prioritized: bool,
+    /// An entry that waits stays so until a step begins or cancels it.
+    pub(crate) pending: bool,
+    /// An entry that is refused if it would have to wait.
+    pub(crate) no_wait: bool,
     pub(crate) traffic: Option<String>,
     pub(crate) context: Option<String>,
     pub(crate) origin: Option<String>,
