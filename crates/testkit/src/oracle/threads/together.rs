@@ -11,16 +11,18 @@ use super::super::random::Random;
 use super::super::traffic::Scale;
 use super::{Crowd, Failed, Run, crowd, plain_call};
 
-/// Calls that each thread makes in one round at most.
-const EACH_MAX: u64 = 64;
+/// Calls of one round at least, as it costs three meetings of all threads …
+const CALLS_MIN: u64 = 256;
+/// … and of each thread at most.
+const EACH_MAX: u64 = 128;
 
 /// Runs a crowd in rounds, the clock standing in each.
 pub(crate) fn together(run: Run<'_>, limiter: &dyn Limiter, random: &mut Random) -> Crowd {
     let scale = Scale::of(run.setup, 0);
     let threads = crowd(random);
     // Enough to ask for more than there is, mostly.
-    let wanted = 1 + random.below(3 * scale.most.min(2000)) / threads as u64;
-    let each = wanted.clamp(1, EACH_MAX);
+    let wanted = CALLS_MIN + random.below(3 * scale.most.min(2000));
+    let each = (wanted / threads as u64).clamp(1, EACH_MAX);
     let single = run.setup.sets[0].len() == 1;
     let keys = match run.setup.has_keys() && single {
         true => random.between(1, 4) as u32,
@@ -33,6 +35,7 @@ pub(crate) fn together(run: Run<'_>, limiter: &dyn Limiter, random: &mut Random)
         said: Mutex::default(),
         each: each as u32,
         keys,
+        sweeps: !single,
         leaves: AtomicBool::new(false),
         over: AtomicBool::new(false),
     };
@@ -73,6 +76,8 @@ struct Meeting<'a> {
     said: Mutex<Vec<(u32, u64)>>,
     each: u32,
     keys: u32,
+    /// Whether what is left after a round is asked for by one thread.
+    sweeps: bool,
     /// Whether calls end before the next round.
     leaves: AtomicBool,
     over: AtomicBool,
@@ -100,17 +105,16 @@ impl<'a> Meeting<'a> {
         let mut held: Vec<Held<'_>> = Vec::new();
         let mut said = Vec::new();
         loop {
-            self.barrier.wait();
-            if self.over.load(Ordering::SeqCst) {
-                held.drain(..).for_each(|held| held.end(How::Success));
-                return;
-            }
             if self.leaves.load(Ordering::SeqCst) {
                 held.drain(..).for_each(|held| held.end(How::Success));
             }
             self.barrier.wait();
             // The clock is moved.
             self.barrier.wait();
+            if self.over.load(Ordering::SeqCst) {
+                held.drain(..).for_each(|held| held.end(How::Success));
+                return;
+            }
             for number in 0..self.each {
                 if let Some((wait, call)) = self.call(thread, number % self.keys) {
                     said.push((number % self.keys, wait));
@@ -119,6 +123,9 @@ impl<'a> Meeting<'a> {
             }
             self.said().append(&mut said);
             self.barrier.wait();
+            if self.sweeps {
+                self.barrier.wait();
+            }
         }
     }
 
@@ -142,31 +149,28 @@ impl<'a> Meeting<'a> {
 impl Chair<'_, '_> {
     fn round(&mut self, random: &mut Random) {
         let meeting = self.meeting;
+        meeting.barrier.wait();
+        self.move_clock(random);
+        meeting.limiter.set_time(self.now);
+        self.model.set_time(self.now);
         // Loans are always given back: who waits for one does not stand still.
         let leaves = meeting.run.prioritized || random.once_in(2);
         meeting.leaves.store(leaves, Ordering::SeqCst);
         meeting.barrier.wait();
-        if leaves {
-            let held = self.held.drain(..);
-            held.for_each(|held| held.end(How::Success));
-        }
-        meeting.barrier.wait();
-        if leaves {
-            let open = self.open.drain(..);
-            open.for_each(|id| self.model.end(id, How::Success));
-        }
-        self.move_clock(random);
-        meeting.limiter.set_time(self.now);
-        self.model.set_time(self.now);
-        meeting.barrier.wait();
         meeting.barrier.wait();
         let mut offered = u64::from(meeting.each) * self.threads as u64;
         self.crowd.decisions += offered;
-        if meeting.run.setup.sets[0].len() > 1 {
+        if meeting.sweeps {
             offered += self.sweep();
+            meeting.barrier.wait();
         }
         self.offered.push((self.now, offered));
         self.compare(offered);
+        if leaves {
+            self.held.drain(..).for_each(|held| held.end(How::Success));
+            let open = self.open.drain(..);
+            open.for_each(|id| self.model.end(id, How::Success));
+        }
     }
 
     fn move_clock(&mut self, random: &mut Random) {
@@ -261,8 +265,8 @@ impl Chair<'_, '_> {
 
     fn close(&mut self) {
         let meeting = self.meeting;
-        let held = self.held.drain(..);
-        held.for_each(|held| held.end(How::Success));
+        self.held.drain(..).for_each(|held| held.end(How::Success));
+        meeting.barrier.wait();
         meeting.over.store(true, Ordering::SeqCst);
         meeting.barrier.wait();
     }
