@@ -1,9 +1,9 @@
 //! `flowgate check`: is this file of rules sound?
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 
-use flowgate::{Dialect, Engine, Fault, LoadReport, ManualClock, RuleError};
+use flowgate::{Accountings, Dialect, Engine, Fault, LoadReport, ManualClock, RuleError};
 use serde::Serialize;
 
 use crate::Verdict;
@@ -62,6 +62,10 @@ struct Checked {
     dialect: Option<&'static str>,
     /// Rules that would be in force, by kind.
     rules: serde_json::Map<String, serde_json::Value>,
+    /// How many of them are accounted otherwise than in windows, of the kinds
+    /// where some are.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    accountings: BTreeMap<&'static str, Accountings>,
     /// Different resources that the rules name, patterns apart.
     resources: usize,
     patterns: usize,
@@ -123,7 +127,13 @@ fn print(
     let rules: Vec<String> = report
         .kinds
         .iter()
-        .map(|kind| counted(kind.active, &format!("{} rule", kind.kind)))
+        .map(|kind| {
+            let rules = counted(kind.active, &format!("{} rule", kind.kind));
+            match kind.accountings.is_empty() {
+                true => rules,
+                false => format!("{rules} ({})", kind.accountings),
+            }
+        })
         .collect();
     let rules = match rules.is_empty() {
         true => "no rules".to_owned(),
@@ -165,6 +175,9 @@ fn print_json(
     };
     let rules = report.kinds.iter();
     let rules = rules.map(|kind| (kind.kind.to_owned(), kind.active.into()));
+    let kinds = report.kinds.iter();
+    let accountings = kinds.map(|kind| (kind.kind, kind.accountings));
+    let accountings = accountings.filter(|(_, counts)| !counts.is_empty());
     let (resources, patterns) = named(engine);
     let checked = Checked {
         file: file.name.clone(),
@@ -173,6 +186,7 @@ fn print_json(
         kind_assumed,
         dialect,
         rules: rules.collect(),
+        accountings: accountings.collect(),
         resources,
         patterns,
         faults: faults.into_iter().map(Said::from).collect(),

@@ -11,6 +11,9 @@
 //! * [`metric`]: what is counted per window;
 //! * [`node`]: the statistics of one resource, origin or context;
 //! * [`limiter`]: [`SlidingWindowLimiter`], for those who want only that;
+//! * [`token_bucket`]: a bucket that is refilled continuously, in exact time,
+//!   and [`TokenBucketLimiter`];
+//! * [`holes`]: places given back from the middle of a line;
 //! * [`accounting`]: the spans of time that a limit holds for;
 //! * [`call`] and [`block`]: [`Call`], [`Verdict`], [`Outcome`], [`Block`];
 //! * [`Tally`]: a counter that many threads add to;
@@ -26,6 +29,7 @@ pub mod accounting;
 pub mod block;
 #[cfg(not(loom))]
 pub mod call;
+pub mod holes;
 pub mod leap_array;
 pub mod limiter;
 pub mod metric;
@@ -44,6 +48,7 @@ pub mod time;
 #[cfg(loom)]
 #[path = "time/timestamp.rs"]
 pub mod time;
+pub mod token_bucket;
 
 pub use accounting::Accounting;
 #[cfg(not(loom))]
@@ -63,3 +68,6 @@ pub use tally::Tally;
 pub use time::Timestamp;
 #[cfg(not(loom))]
 pub use time::{Clock, ManualClock, TimeSource};
+pub use token_bucket::TokenBucket;
+#[cfg(not(loom))]
+pub use token_bucket::TokenBucketLimiter;

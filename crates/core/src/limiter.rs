@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::leap_array::{Full, GeometryError, LeapArray, PassCell, Span, passes::PASSES_MAX};
+use crate::leap_array::{Full, GeometryError, SlidingWindow, passes::PASSES_MAX};
 use crate::time::Timestamp;
 
 #[cfg(not(loom))]
@@ -14,7 +14,8 @@ use crate::time::Clock;
 /// The interval is cut into boxes; the limit holds for the present box and the
 /// `boxes − 1` before it. So at most `threshold` calls pass in any span of
 /// `interval · (boxes − 1) / boxes`; across the edge of two boxes up to twice
-/// as many may pass in a whole interval (see `docs/guarantees.md`).
+/// as many may pass in a whole interval (see `docs/guarantees.md`). Where that
+/// matters, count [strictly](SlidingWindowLimiter::strict).
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,8 +29,7 @@ use crate::time::Clock;
 /// ```
 #[derive(Debug)]
 pub struct SlidingWindowLimiter {
-    ring: LeapArray<PassCell>,
-    span: Span,
+    window: SlidingWindow,
     threshold: u64,
     #[cfg(not(loom))]
     clock: Clock,
@@ -60,23 +60,75 @@ impl SlidingWindowLimiter {
         threshold: u64,
         clock: Clock,
     ) -> Result<Self, GeometryError> {
-        let ring = LeapArray::new(boxes, interval)?;
-        Ok(SlidingWindowLimiter {
-            ring,
-            span: Span::new(1, u64::from(boxes)),
+        let window = SlidingWindow::new(boxes, interval)?;
+        Ok(Self::on(window, threshold, clock))
+    }
+
+    /// A limiter on the system clock that lets at most `threshold` calls pass in
+    /// *any* span of `interval`, wherever it begins.
+    ///
+    /// The limit holds for the present box and the `boxes` before it: one more
+    /// than the interval holds, so that no span of its length touches a box that
+    /// is not counted. That costs one part in `boxes + 1` of what could pass
+    /// under steady load; 50 boxes make it less than 2 %.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use flowgate_core::{Clock, ManualClock, SlidingWindowLimiter};
+    ///
+    /// let time = ManualClock::new();
+    /// let clock = Clock::manual(time.clone());
+    /// let second = Duration::from_secs(1);
+    /// let limiter = SlidingWindowLimiter::strict_with_clock(second, 50, 100, clock)?;
+    ///
+    /// // 100 calls late in one second, and none early in the next.
+    /// time.advance(Duration::from_millis(990));
+    /// assert_eq!((0..150).filter(|_| limiter.try_acquire()).count(), 100);
+    /// time.advance(Duration::from_millis(520));
+    /// assert!(!limiter.try_acquire());
+    /// time.advance(Duration::from_millis(490));
+    /// assert_eq!((0..150).filter(|_| limiter.try_acquire()).count(), 100);
+    /// # Ok::<(), flowgate_core::GeometryError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`SlidingWindowLimiter::new`]; a strict one has at most 86,399 boxes.
+    #[cfg(not(loom))]
+    pub fn strict(interval: Duration, boxes: u32, threshold: u64) -> Result<Self, GeometryError> {
+        Self::strict_with_clock(interval, boxes, threshold, Clock::system())
+    }
+
+    /// The same on a clock of your choice.
+    ///
+    /// # Errors
+    ///
+    /// As [`SlidingWindowLimiter::strict`].
+    #[cfg(not(loom))]
+    pub fn strict_with_clock(
+        interval: Duration,
+        boxes: u32,
+        threshold: u64,
+        clock: Clock,
+    ) -> Result<Self, GeometryError> {
+        let window = SlidingWindow::strict(boxes, interval)?;
+        Ok(Self::on(window, threshold, clock))
+    }
+
+    #[cfg(not(loom))]
+    fn on(window: SlidingWindow, threshold: u64, clock: Clock) -> Self {
+        SlidingWindowLimiter {
+            window,
             threshold: threshold.min(PASSES_MAX),
             clock,
-        })
+        }
     }
 
     /// A limiter without a clock, for models: only the `…_at` calls work.
     #[cfg(loom)]
     pub fn new(interval: Duration, boxes: u32, threshold: u64) -> Result<Self, GeometryError> {
-        let ring = LeapArray::new(boxes, interval)?;
-        let span = Span::new(1, u64::from(boxes));
         Ok(SlidingWindowLimiter {
-            ring,
-            span,
+            window: SlidingWindow::new(boxes, interval)?,
             threshold: threshold.min(PASSES_MAX),
         })
     }
@@ -107,23 +159,21 @@ impl SlidingWindowLimiter {
         if n == 0 {
             return Ok(());
         }
-        self.ring
-            .reserve(now, n, self.span, self.threshold, None)
-            .map(|_| ())
+        self.window.reserve(now, n, self.threshold).map(|_| ())
     }
 
-    /// Calls per second over the interval now.
+    /// Calls per second now, over the time that the counted boxes cover.
     #[cfg(not(loom))]
     pub fn current_qps(&self) -> f64 {
-        self.passed_at(self.clock.now()) as f64 / self.ring.interval().as_secs_f64()
+        self.passed_at(self.clock.now()) as f64 / self.window.covered().as_secs_f64()
     }
 
-    /// Weights passed in the interval at `now`.
+    /// Weights passed in the boxes that count at `now`.
     pub fn passed_at(&self, now: Timestamp) -> u64 {
-        self.ring.passes_in(now, self.span, None)
+        self.window.passes(now)
     }
 
-    /// The most that passes per interval.
+    /// The most that the boxes that count may hold.
     pub fn threshold(&self) -> u64 {
         self.threshold
     }

@@ -5,10 +5,9 @@
 //! thread; after [`MEETINGS`] of those each processor's share of threads adds
 //! to a number of its own, on a cache line of its own. A reader adds them up.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-
 use crossbeam_utils::CachePadded;
+
+use crate::sync::{AtomicU64, AtomicUsize, OnceLock, Ordering};
 
 /// How often threads must have met before a counter is spread.
 pub(crate) const MEETINGS: usize = 64;
@@ -75,7 +74,8 @@ impl Tally {
 
 /// Threads are numbered as they come, so that neighbours are spread evenly.
 pub(crate) fn thread_number() -> usize {
-    static THREADS: AtomicUsize = AtomicUsize::new(0);
+    // Numbers of the process, of no engine: no model has a say in them.
+    static THREADS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     thread_local! {
         static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
     }

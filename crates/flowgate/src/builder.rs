@@ -1,10 +1,10 @@
 //! Setting up an engine.
 
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate_core::publish::Published;
+use flowgate_core::sync::{AtomicBool, Mutex};
 use flowgate_core::{Clock, GeometryError, NodeSettings};
 use flowgate_rules::system::Machine;
 use flowgate_rules::{BreakerTransition, Decide, Observers, RuleSet, Settings};

@@ -1,11 +1,13 @@
 //! The engine: clock, resources, and the rules in force.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flowgate_core::node::RawFigures;
 use flowgate_core::publish::Published;
+use flowgate_core::sync::{
+    AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, unpoisoned,
+};
 use flowgate_core::{Clock, NodeSettings, NodeSnapshot};
 use flowgate_rules::{
     Degrade, DegradeRule, Flow, FlowRule, KindSpec, LoadOptions, LoadReport, OnInvalid, RuleError,
@@ -447,7 +449,7 @@ impl Shared {
     fn take_turn(&self) -> MutexGuard<'_, ()> {
         // What the lock guards is replaced as a whole: a loader that panicked
         // has left nothing half done.
-        self.loading.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.loading.lock())
     }
 
     fn plan_of(&self, rules: RuleSet, registry: &Arc<Registry>) -> ChainPlan {

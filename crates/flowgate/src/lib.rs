@@ -29,18 +29,21 @@ pub use resource::Resource;
 pub use sampler::{HostSampler, Sample, SystemSampler};
 
 pub use flowgate_core::{
-    Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, Measure,
+    Accounting, Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, Measure,
     NodeSnapshot, Nodes, Outcome, Queue, RuleId, SlidingWindowLimiter, Ticket, TimeSource,
-    Timestamp, Traffic, Verdict, call::Holds, leap_array::Full,
+    Timestamp, TokenBucketLimiter, Traffic, Verdict,
+    call::Holds,
+    leap_array::Full,
+    token_bucket::{QuotaError, TooFewTokens},
 };
 pub use flowgate_rules::{
-    Authority, AuthorityRule, Bbr, BreakerStrategy, BreakerTransition, Cause, CircuitFigures,
-    CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule, Dialect, Duplicate,
-    Fault, Fields, Flow, FlowRule, Forced, Golang, GolangRule, GolangSpec, Grade, Head, HitCounts,
-    InForce, Isolation, IsolationRule, KindReport, KindSpec, Kinds, LimitApp, ListStrategy,
-    LoadOptions, LoadReport, Matching, OnInvalid, Place, Results, RuleEntry, RuleError, RuleInfo,
-    RuleKind, RuleMode, RuleSet, RuleTable, Scope, Settings, Strategy, System, SystemRule, Warning,
-    Written,
+    Accountings, Authority, AuthorityRule, Bbr, BreakerStrategy, BreakerTransition, Cause,
+    CircuitFigures, CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule, Dialect,
+    Duplicate, Fault, Fields, Flow, FlowRule, Forced, Golang, GolangRule, GolangSpec, Grade, Head,
+    HitCounts, InForce, Isolation, IsolationRule, KindReport, KindSpec, Kinds, LimitApp,
+    ListStrategy, LoadOptions, LoadReport, Matching, OnInvalid, Place, Results, RuleEntry,
+    RuleError, RuleInfo, RuleKind, RuleMode, RuleSet, RuleTable, Scope, Settings, Strategy, System,
+    SystemRule, Warning, Written,
     field::{Choice, FieldKind, FieldSpec, Mode},
     flow::MemoryLimits,
     param_flow::{HotValue, Param, ParamFlow, ParamFlowRule, ParamItem, ParamState, ParamValue},

@@ -1,9 +1,11 @@
 //! The resources of an engine, by name; and the origins and contexts of one
 //! resource.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use flowgate_core::sync::{
+    AtomicU64, AtomicUsize, Mutex, MutexGuard, OnceLock, Ordering, unpoisoned,
+};
 use flowgate_core::{Node, NodeSettings};
 use flowgate_slots::Registry as FindNode;
 
@@ -157,7 +159,7 @@ impl Registry {
 
 /// Nothing is half done where a thread panics while it makes something new.
 fn take_turn(making: &Mutex<()>) -> MutexGuard<'_, ()> {
-    making.lock().unwrap_or_else(PoisonError::into_inner)
+    unpoisoned(making.lock())
 }
 
 /// How rules find the nodes of other resources, without keeping the registry.

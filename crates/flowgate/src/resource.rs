@@ -1,12 +1,12 @@
 //! A handle to one resource, and the way of a call through its chain.
 
 use std::fmt;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use flowgate_core::call::Holds;
 use flowgate_core::publish::Derived;
+use flowgate_core::sync::Ordering;
 use flowgate_core::{Block, Call, Node, NodeSnapshot, Outcome, Timestamp};
 use flowgate_slots::{CONTEXT_DEFAULT, NamedCallers, SlotChain};
 

@@ -125,12 +125,28 @@ fn an_entry_allocates_nothing_under_any_rule() {
         (
             "a long rule id that is refused",
             r#"{"flow": [{"resource": "orders", "count": 0,
-                "id": "an id of more than forty-six bytes, which is shared and not copied"}]}"#,
+                "id": "an id of more than thirty-eight bytes, which is shared and not copied"}]}"#,
         ),
         (
             "two rates and a relation",
             r#"{"flow": [{"resource": "orders", "count": 20}, {"resource": "orders", "count": 10},
                 {"resource": "orders", "count": 5, "strategy": 1, "refResource": "orders"}]}"#,
+        ),
+        (
+            "strict rates",
+            r#"{"flow": [{"resource": "orders", "count": 1e9, "accounting": "strict"},
+                {"resource": "orders", "count": 3, "accounting": "strict"}]}"#,
+        ),
+        (
+            "token buckets",
+            r#"{"flow": [{"resource": "orders", "count": 1e9, "accounting": "tokenBucket"},
+                {"resource": "orders", "count": 7, "accounting": "tokenBucket", "burstCount": 20}]}"#,
+        ),
+        (
+            "token buckets that are given back to, and waited for",
+            r#"{"flow": [{"resource": "orders", "count": 1e6, "accounting": "tokenBucket",
+                 "controlBehavior": 2},
+                {"resource": "orders", "count": 3}]}"#,
         ),
         (
             "a minute, an hour and a day",

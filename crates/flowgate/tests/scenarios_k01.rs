@@ -459,6 +459,40 @@ async fn b017_many_async_waiters_are_admitted_at_the_rate_and_each_is_charged() 
     assert_eq!((node.in_flight, node.total_pass), (0, 610));
 }
 
+// https://github.com/boinkor-net/governor/issues/16, with the bucket.
+#[tokio::test(start_paused = true)]
+async fn b017_many_async_waiters_of_a_bucket_get_the_burst_and_the_rate() {
+    let _start = tokio::time::Instant::now();
+    let engine = common::on_paused_time(
+        r#"[{"resource": "r", "count": 1200, "statIntervalMs": 60000, "accounting": "tokenBucket",
+             "controlBehavior": 2, "maxQueueingTimeMs": 60000}]"#,
+    );
+    let admitted = Arc::new(AtomicU64::new(0));
+    let tasks: Vec<_> = (0..100)
+        .map(|_| {
+            let (r, admitted) = (engine.resource("r"), Arc::clone(&admitted));
+            tokio::spawn(async move {
+                while let Ok(entry) = r.request().weight(10).acquire().await {
+                    admitted.fetch_add(10, Ordering::Relaxed);
+                    entry.exit();
+                }
+            })
+        })
+        .collect();
+    tokio::time::sleep(ms(30_001)).await;
+    tasks.iter().for_each(|task| task.abort());
+    for task in tasks {
+        assert!(task.await.unwrap_err().is_cancelled());
+    }
+    // 1200 at once, and 20 in each of the 30 seconds.
+    assert_eq!(admitted.load(Ordering::Relaxed), 1_800);
+    let node = engine.node("r").unwrap();
+    assert_eq!((node.in_flight, node.total_pass), (0, 1_800));
+    // Places in the middle may be lost, but not for good.
+    tokio::time::advance(Duration::from_secs(120)).await;
+    assert_eq!(common::passed(&engine.resource("r"), 2_000), 1_200);
+}
+
 // https://github.com/rack/rack-attack/pull/144
 #[test]
 fn b209_two_rules_for_one_caller_do_not_share_a_counter() {

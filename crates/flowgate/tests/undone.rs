@@ -49,7 +49,7 @@ impl Slot for Last {
     }
 }
 
-const DOCUMENTS: [&str; 5] = [
+const DOCUMENTS: [&str; 7] = [
     r#"{"system": [{"qps": 12, "maxThread": 6}, {"qps": 11, "avgRt": 900}],
         "paramFlow": [{"resource": "a", "paramIdx": 0, "count": 4, "burstCount": 1},
                       {"resource": "a", "paramIdx": 0, "count": 4, "grade": 0},
@@ -65,6 +65,14 @@ const DOCUMENTS: [&str; 5] = [
                     {"resource": "a", "grade": 0, "count": 400, "slowRatioThreshold": 0.6,
                      "timeWindow": 2, "minRequestAmount": 1, "probeNum": 2, "backoffMultiplier": 2}]}"#,
     r#"{"flow": [{"resource": "a", "count": 12, "controlBehavior": 1, "warmUpPeriodSec": 3}]}"#,
+    r#"{"flow": [{"resource": "a", "count": 5, "accounting": "strict"},
+                 {"resource": "a", "count": 3, "accounting": "strict", "limitApp": "web"},
+                 {"resource": "a", "count": 6, "accounting": "strict", "statIntervalMs": 3000,
+                  "statSlidingWindowBucketCount": 3}]}"#,
+    r#"{"flow": [{"resource": "a", "count": 3, "accounting": "tokenBucket", "burstCount": 9},
+                 {"resource": "a", "count": 4, "accounting": "tokenBucket", "controlBehavior": 2,
+                  "maxQueueingTimeMs": 900},
+                 {"resource": "a", "count": 2, "accounting": "tokenBucket", "limitApp": "web"}]}"#,
     r#"{"flow": [{"resource": "a", "count": 3, "strategy": 2, "refResource": "entrance"},
                  {"resource": "a", "count": 4, "strategy": 1, "refResource": "b"}]}"#,
     r#"{"flow": [{"resource": "a", "count": 4}, {"resource": "a", "limitApp": "web", "count": 3}]}"#,

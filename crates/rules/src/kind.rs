@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
+use flowgate_core::Accounting;
 use serde::Serialize;
 
 use crate::Settings;
@@ -62,6 +63,13 @@ pub trait RuleKind: Sized + Send + Sync + 'static {
     /// of which that is equal mean the same. Only to find such pairs.
     fn normalized(rule: &Self::Rule) -> Self::Rule {
         rule.clone()
+    }
+
+    /// How the rule's rate is accounted, for reports. Default: `None`, for rules
+    /// that limit no rate, or one without spans that could be chosen.
+    fn accounting(rule: &Self::Rule) -> Option<Accounting> {
+        let _ = rule;
+        None
     }
 
     /// What the rule says that every rule says.

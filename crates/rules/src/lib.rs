@@ -4,6 +4,7 @@
 //! ```text
 //! document   text → JSON with places → fields → checked rules; faults, report
 //! field      one definition per field: reading, errors, descriptions
+//! accounting how the accounting of a rate is written
 //! kind       RuleKind: what a kind has to say of itself
 //! dialect    Sentinel's spelling and sentinel-golang's
 //! head       what every rule says: id, resource or pattern, mode
@@ -47,6 +48,7 @@
 // that they drive into their own crate.
 #![cfg(not(loom))]
 
+mod accounting;
 pub mod authority;
 mod decide;
 pub mod degrade;
@@ -69,6 +71,7 @@ pub mod system;
 mod table;
 mod write;
 
+pub use accounting::Accountings;
 pub use authority::{Authority, AuthorityRule, ListStrategy};
 pub use decide::{Decide, Decision, InForce};
 pub use degrade::circuit::{Cause, Change, CircuitFigures, CircuitState, Forced, Results};

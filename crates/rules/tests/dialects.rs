@@ -385,12 +385,12 @@ fn faults_call_fields_as_golang_does() {
         (
             "flow",
             r#""threshold": 0.5"#.to_owned(),
-            "threshold: 0.5 per second allows no whole call in 1000 ms, so none can ever pass; for one call each 2 s write controlBehavior 1 (throttling) or threshold 1 with statIntervalInMs, else give a larger threshold",
+            "threshold: 0.5 per second allows no whole call in 1000 ms, so none can ever pass; for one call each 2 s write accounting tokenBucket, controlBehavior 1 (throttling) or threshold 1 with statIntervalInMs, else give a larger threshold",
         ),
         (
             "flow",
             r#""threshold": 0.5, "statIntervalInMs": 9000"#.to_owned(),
-            "threshold: 0.5 in 9000 ms is no whole call, so none can ever pass; give at least 1, and a longer statIntervalInMs",
+            "threshold: 0.5 in 9000 ms is no whole call, so none can ever pass; give at least 1, and a longer statIntervalInMs, or write accounting tokenBucket",
         ),
         (
             "flow",

@@ -64,7 +64,7 @@ fn a_document_with_any_fault_is_refused_whole_and_all_faults_are_listed() {
             "flow[2].resource: missing; give the name of the resource that the rule limits (line 5, column 18)",
             "flow[2].count: \"2\" is text; write 2 without quotes (line 5, column 31)",
             "flow[2].grade: 7 is not known; write 0 (concurrency) or 1 (qps) (line 5, column 45)",
-            "flow[2].colour: unknown field; a flow rule has id, resource, regex, match, mode, enabled, limitApp, grade, count, strategy, refResource, statIntervalMs, statSlidingWindowBucketCount, lowMemUsageThreshold, highMemUsageThreshold, memLowWaterMarkBytes, memHighWaterMarkBytes, controlBehavior, warmUpPeriodSec, warmUpColdFactor, maxQueueingTimeMs (line 5, column 48)",
+            "flow[2].colour: unknown field; a flow rule has id, resource, regex, match, mode, enabled, limitApp, grade, count, accounting, burstCount, strategy, refResource, statIntervalMs, statSlidingWindowBucketCount, lowMemUsageThreshold, highMemUsageThreshold, memLowWaterMarkBytes, memHighWaterMarkBytes, controlBehavior, warmUpPeriodSec, warmUpColdFactor, maxQueueingTimeMs (line 5, column 48)",
             "flow[3]: a list is not a rule; write an object {\"resource\": ..., ...} (line 6, column 5)",
             "flow[4].cuont: unknown field; did you mean `count`? (line 7, column 23)",
             "flow[4].count: 1e400 is too large for a number; give calls per second or at once, 0 means none (line 7, column 44)",
@@ -465,7 +465,7 @@ fn a_report_reads_as_a_summary() {
          flow[1].count: -1 is negative; give calls per second or at once, 0 means none (line 1, column 62)\n\
          warnings:\n\
          flow[0].count: 0.5 per second allows no whole call in 1000 ms, so none can ever pass; \
-         for one call each 2 s write controlBehavior 2 (rateLimiter) or count 1 with statIntervalMs, else give a larger count (line 1, column 29)"
+         for one call each 2 s write accounting tokenBucket, controlBehavior 2 (rateLimiter) or count 1 with statIntervalMs, else give a larger count (line 1, column 29)"
     );
 }
 

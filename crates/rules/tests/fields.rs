@@ -470,7 +470,7 @@ fn degrade_fields_load_as_they_are_written() {
 
 #[test]
 fn what_hardly_was_meant_is_a_warning() {
-    let never = "so none can ever pass; for one call each 4 s write controlBehavior 2 (rateLimiter) or count 1 with statIntervalMs, else give a larger count";
+    let never = "so none can ever pass; for one call each 4 s write accounting tokenBucket, controlBehavior 2 (rateLimiter) or count 1 with statIntervalMs, else give a larger count";
     for (members, warnings) in [
         (r#""count": 0"#, vec![]),
         (r#""count": 1"#, vec![]),

@@ -198,7 +198,7 @@ fn odd_intervals_are_told() {
         (
             r#""count": 0.5, "statIntervalMs": 60000"#,
             warning(
-                "count: 0.5 in 60000 ms is no whole call, so none can ever pass; give at least 1, and a longer statIntervalMs",
+                "count: 0.5 in 60000 ms is no whole call, so none can ever pass; give at least 1, and a longer statIntervalMs, or write accounting tokenBucket",
             ),
         ),
         (

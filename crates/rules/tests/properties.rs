@@ -1,5 +1,6 @@
 //! Properties of reading: no text panics, and what is written is read back.
 
+use flowgate_core::Accounting;
 use flowgate_rules::flow::MemoryLimits;
 use flowgate_rules::{
     BreakerStrategy, ControlBehavior, Degrade, DegradeRule, Dialect, Flow, FlowRule, Forced, Grade,
@@ -43,15 +44,38 @@ fn flow_rule() -> impl Strategy<Value = FlowRule> {
             }),
         ),
     );
-    (who, what, over).prop_map(
-        |((resource, app, grade, strategy, reference), what, over)| {
+    let accounted = (
+        select(vec![
+            Accounting::Window,
+            Accounting::Strict,
+            Accounting::TokenBucket,
+        ]),
+        option::of(1..1_000_u64),
+    );
+    (who, what, over, accounted).prop_map(
+        |((resource, app, grade, strategy, reference), what, over, accounted)| {
             let (count, behavior, period, factor, wait, id) = what;
             let (stat_interval_ms, boxes, memory) = over;
             let follows_memory = grade == Grade::Qps && !behavior.warms_up();
+            let memory = memory.filter(|_| follows_memory);
+            let (accounting, burst_count) = accounted;
+            let is_sound = match accounting {
+                Accounting::Window => true,
+                Accounting::Strict => !behavior.paces(),
+                Accounting::TokenBucket => {
+                    !behavior.warms_up() && memory.is_none() && strategy != Reference::Relate
+                }
+            };
             FlowRule {
                 stat_interval_ms,
                 boxes,
-                memory: memory.filter(|_| follows_memory),
+                memory,
+                accounting: if is_sound {
+                    accounting
+                } else {
+                    Accounting::Window
+                },
+                burst_count,
                 head: Head {
                     id,
                     ..Head::of(resource)
@@ -259,7 +283,8 @@ proptest! {
             rules.filter(|rule| {
                 let cannot = rule.grade == Grade::Concurrency
                     || rule.limit_app != LimitApp::Default
-                    || rule.strategy == Reference::Chain;
+                    || rule.strategy == Reference::Chain
+                    || !matches!(rule.accounted(), None | Some(Accounting::Window));
                 !sayable || !cannot
             }).collect()
         };

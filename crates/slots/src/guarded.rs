@@ -3,9 +3,9 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use flowgate_core::sync::{AtomicU64, Ordering};
 use flowgate_core::{Block, Call, Departure, Queue, Verdict};
 
 use crate::slot::Slot;

@@ -17,16 +17,18 @@ const LAYERS: [&str; 4] = [
 
 /// What the inner crates may depend on beside each other. A further one is
 /// argued in the manifest that names it, and added here.
-const LEAN: [&str; 13] = [
+const LEAN: [&str; 15] = [
     "arc-swap",
     "crossbeam-utils",
     "loom",
     "once_cell",
     "papaya",
+    "portable-atomic",
     "quanta",
     "regex",
     "serde",
     "serde_json",
+    "shuttle",
     "smallvec",
     "strsim",
     "thiserror",

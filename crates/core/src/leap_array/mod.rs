@@ -57,6 +57,7 @@
 mod borrow;
 pub mod cell;
 pub mod passes;
+mod sliding;
 
 use std::fmt;
 use std::time::Duration;
@@ -69,6 +70,7 @@ use crate::time::Timestamp;
 pub use borrow::{BorrowRefused, Borrowed, Loan};
 use cell::{Added, Counter, Lap};
 pub use passes::{Full, PassCell, Passes, Span, Taken};
+pub use sliding::SlidingWindow;
 
 /// What one slot of a ring holds: a set of lap-tagged cells.
 pub trait Bucket: Default {

@@ -5,9 +5,9 @@
 //! nodes of the resources have counted, window by window, so that what has
 //! passed leaves the account when it would have anyway.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::sync::Ordering;
 use crate::time::Timestamp;
 
 use super::figures::{Figures, least};

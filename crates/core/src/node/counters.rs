@@ -9,11 +9,10 @@
 //! of their own. Readers add the rings up; nothing moves between them.
 
 use std::ops::RangeInclusive;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::leap_array::{LeapArray, Window};
 use crate::metric::MetricBucket;
+use crate::sync::{AtomicUsize, OnceLock, Ordering};
 use crate::tally::{MEETINGS, thread_number};
 use crate::time::Timestamp;
 

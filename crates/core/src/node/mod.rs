@@ -22,13 +22,13 @@ mod settings;
 pub mod views;
 
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::call::{Hold, Traffic};
 use crate::leap_array::{BorrowRefused, Borrowed, Full, LeapArray, Loan, Taken, Window};
 use crate::metric::{MetricBucket, MetricEvent};
+use crate::sync::{AtomicU8, AtomicU64, OnceLock, Ordering};
 use crate::time::Timestamp;
 
 pub use account::{BoxSums, Throughput};

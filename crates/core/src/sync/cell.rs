@@ -1,17 +1,17 @@
 //! A place for a shared value that is replaced as a whole.
 //!
 //! It is `arc-swap` in real builds. A model checker cannot see into that crate,
-//! so under `--cfg loom` the cell is a mutex around an `Arc`: models prove what
-//! is built on a cell that loads, stores and exchanges whole pointers, which is
-//! what `arc-swap` promises.
+//! so under `--cfg loom` and `--cfg shuttle` the cell is a mutex around an `Arc`:
+//! what is proved is proved of a cell that loads, stores and exchanges whole
+//! pointers, which is what `arc-swap` promises.
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub use real::Cell;
 
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 pub use modelled::Cell;
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 mod real {
     use arc_swap::{ArcSwap, Guard};
     use std::sync::Arc;
@@ -62,11 +62,12 @@ mod real {
     }
 }
 
-#[cfg(loom)]
+#[cfg(any(loom, shuttle))]
 #[allow(missing_docs, reason = "the words of the real one")]
 mod modelled {
-    use loom::sync::{Mutex, MutexGuard};
     use std::sync::Arc;
+
+    use crate::sync::{Mutex, MutexGuard};
 
     #[derive(Debug)]
     pub struct Cell<T>(Mutex<Arc<T>>);
@@ -106,7 +107,7 @@ mod modelled {
         }
 
         fn place(&self) -> MutexGuard<'_, Arc<T>> {
-            self.0.lock().expect("no model panics while it holds this")
+            self.0.lock().expect("nobody panics while holding this")
         }
     }
 }

@@ -1,163 +1,56 @@
-//! One door to atomics and locks: `std` in real builds, `loom` under `--cfg loom`, so
-//! that the models in `tests/loom.rs` run the very code that ships.
+//! One door to atomics and locks: `std` in real builds; `loom` under `--cfg loom`
+//! and `shuttle` under `--cfg shuttle`, so that models and random schedules run
+//! the very code that ships.
+//!
+//! Whatever a call touches on its way goes through here. What stays outside is no
+//! part of a decision: the thread that reads the machine, and the numbers that
+//! threads are given once.
+//!
+//! Loom tries every order of a few steps, with all that weak memory may do;
+//! `tests/loom.rs` of this crate and the models of the rules are written for it.
+//! Shuttle takes the whole engine and tries schedules at random, with every
+//! atomic as if it were sequentially consistent: `flowgate/tests/shuttle.rs`.
 //!
 //! Open to Flowgate's other crates, whose lock-free parts have models too; no
 //! part of what users are promised.
 
 mod cell;
+#[cfg(loom)]
+mod modelled;
+#[cfg(shuttle)]
+mod scheduled;
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicU32, Ordering, fence};
+pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
 pub use loom::sync::{Mutex, MutexGuard};
 #[cfg(loom)]
 pub use modelled::{AtomicU64, AtomicU128};
+// Loom has none: what is made once counts as made in one step.
+#[cfg(loom)]
+pub use std::sync::OnceLock;
 
-#[cfg(not(loom))]
+#[cfg(shuttle)]
+pub use scheduled::OnceLock;
+#[cfg(shuttle)]
+pub use shuttle::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicU128, AtomicUsize, Ordering, fence,
+};
+#[cfg(shuttle)]
+pub use shuttle::sync::{Mutex, MutexGuard};
+
+#[cfg(not(any(loom, shuttle)))]
 pub use portable_atomic::AtomicU128;
-#[cfg(not(loom))]
-pub use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-#[cfg(not(loom))]
-pub use std::sync::{Mutex, MutexGuard};
+#[cfg(not(any(loom, shuttle)))]
+pub use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
+#[cfg(not(any(loom, shuttle)))]
+pub use std::sync::{Mutex, MutexGuard, OnceLock};
 
 pub use cell::Cell;
 
 /// The guard of a lock under which nothing is ever half done.
 pub fn unpoisoned<G>(guard: std::sync::LockResult<G>) -> G {
     guard.unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// Loom's atomic, made to explore what it would leave out.
-///
-/// Loom 0.7 remembers only the last access to an atomic when it looks for
-/// threads to let go first. A thread that loads before it swaps (all of ours
-/// do) hides the loads of others behind its own, and whole orders are never
-/// tried: <https://github.com/tokio-rs/loom/issues/166>,
-/// <https://github.com/tokio-rs/loom/issues/392>. So each load is announced by
-/// a read-modify-write of a second atomic, of which loom tries all orders. It
-/// is relaxed and nobody uses its value: it adds no ordering to the code under
-/// test, and loads may still give old values.
-#[cfg(loom)]
-#[allow(missing_docs, reason = "the words of the standard library")]
-mod modelled {
-    use loom::sync::atomic::AtomicU64 as Atomic;
-    use loom::sync::atomic::Ordering::{self, Relaxed};
-
-    /// An atomic word.
-    #[derive(Debug, Default)]
-    pub struct AtomicU64 {
-        value: Atomic,
-        announced: Atomic,
-    }
-
-    impl AtomicU64 {
-        pub fn new(value: u64) -> Self {
-            AtomicU64 {
-                value: Atomic::new(value),
-                announced: Atomic::new(0),
-            }
-        }
-
-        pub fn load(&self, order: Ordering) -> u64 {
-            self.announced.fetch_add(1, Relaxed);
-            self.value.load(order)
-        }
-
-        pub fn store(&self, value: u64, order: Ordering) {
-            self.value.store(value, order);
-        }
-
-        pub fn fetch_add(&self, value: u64, order: Ordering) -> u64 {
-            self.value.fetch_add(value, order)
-        }
-
-        pub fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {
-            self.value.fetch_sub(value, order)
-        }
-
-        pub fn fetch_or(&self, value: u64, order: Ordering) -> u64 {
-            self.value.fetch_or(value, order)
-        }
-
-        pub fn fetch_and(&self, value: u64, order: Ordering) -> u64 {
-            self.value.fetch_and(value, order)
-        }
-
-        pub fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
-            self.value.fetch_max(value, order)
-        }
-
-        pub fn compare_exchange(
-            &self,
-            from: u64,
-            to: u64,
-            success: Ordering,
-            failure: Ordering,
-        ) -> Result<u64, u64> {
-            self.value.compare_exchange(from, to, success, failure)
-        }
-
-        pub fn compare_exchange_weak(
-            &self,
-            from: u64,
-            to: u64,
-            success: Ordering,
-            failure: Ordering,
-        ) -> Result<u64, u64> {
-            self.value.compare_exchange_weak(from, to, success, failure)
-        }
-
-        pub fn fetch_update(
-            &self,
-            success: Ordering,
-            failure: Ordering,
-            mut f: impl FnMut(u64) -> Option<u64>,
-        ) -> Result<u64, u64> {
-            let mut value = self.load(failure);
-            while let Some(next) = f(value) {
-                match self.compare_exchange_weak(value, next, success, failure) {
-                    Ok(before) => return Ok(before),
-                    Err(found) => value = found,
-                }
-            }
-            Err(value)
-        }
-    }
-
-    /// Two words that are one. Loom has none so wide: a lock stands for it, so
-    /// models prove what is built on a wide word that is read and exchanged as
-    /// a whole, which is what `portable-atomic` promises. Every step is seen in
-    /// one order by all, as a compare-and-swap of it on real hardware is.
-    #[derive(Debug)]
-    pub struct AtomicU128(loom::sync::Mutex<u128>);
-
-    impl AtomicU128 {
-        pub fn new(value: u128) -> Self {
-            AtomicU128(loom::sync::Mutex::new(value))
-        }
-
-        pub fn load(&self, _order: Ordering) -> u128 {
-            *self.word()
-        }
-
-        pub fn compare_exchange(
-            &self,
-            from: u128,
-            to: u128,
-            _success: Ordering,
-            _failure: Ordering,
-        ) -> Result<u128, u128> {
-            let mut word = self.word();
-            let found = *word;
-            if found != from {
-                return Err(found);
-            }
-            *word = to;
-            Ok(found)
-        }
-
-        fn word(&self) -> loom::sync::MutexGuard<'_, u128> {
-            self.0.lock().expect("no model panics while it holds this")
-        }
-    }
 }

@@ -21,8 +21,9 @@ mod timestamp;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::sync::{AtomicU64, Ordering};
 
 pub use timestamp::Timestamp;
 

@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use flowgate::{
-    Arg, Block, BlockKind, Clock, Engine, EngineBuilder, ManualClock, Measure, NodeSnapshot,
-    Request, Resource, RuleId, TimeSource, Timestamp, Traffic,
+    Accounting, Arg, Block, BlockKind, Clock, Engine, EngineBuilder, ManualClock, Measure,
+    NodeSnapshot, Request, Resource, RuleId, TimeSource, Timestamp, Traffic,
 };
 
 /// Where the clocks of the tests start: at a whole second, 1,000 s after the
@@ -130,7 +130,8 @@ pub(crate) fn release_ms(request: Request<'_, '_>, time: &ManualClock) -> Option
     Some(release_ns(request, time)? / 1_000_000)
 }
 
-/// The refusal of flow rule `id` that saw `observed` of `limit`.
+/// The refusal of flow rule `id` that saw `observed` of `limit`; of a rate: in
+/// windows.
 pub(crate) fn refusal(
     measure: Measure,
     id: &str,
@@ -138,7 +139,11 @@ pub(crate) fn refusal(
     observed: f64,
     retry_after: Option<Duration>,
 ) -> Block {
-    Block::new(BlockKind::Flow, RuleId::new(id), limit, observed)
+    let block = Block::new(BlockKind::Flow, RuleId::new(id), limit, observed)
         .measured_in(measure)
-        .retry_after_at(retry_after)
+        .retry_after_at(retry_after);
+    match measure {
+        Measure::Rate | Measure::RatePer(_) => block.accounted_in(Accounting::Window),
+        _ => block,
+    }
 }

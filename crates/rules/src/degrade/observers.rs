@@ -13,8 +13,8 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use flowgate_core::sync::{AtomicU64, Ordering};
 use flowgate_core::{RuleId, Timestamp};
 
 use super::circuit::{Cause, Change, CircuitState};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::fault::{Fault, Listed, Warning};
+use crate::accounting::Accountings;
 use crate::dialect::Dialect;
 
 /// What to do with rules that have faults.
@@ -80,6 +81,8 @@ pub struct KindReport {
     pub kind: &'static str,
     /// Rules in force now.
     pub active: usize,
+    /// How many of them are accounted otherwise than in windows.
+    pub accountings: Accountings,
     /// Rules that were not there before.
     pub added: Vec<Arc<str>>,
     /// Rules of which the content changed under the same id; their state
@@ -147,11 +150,13 @@ impl fmt::Display for LoadReport {
 
 impl fmt::Display for KindReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} in force", self.kind, self.active)?;
+        if !self.accountings.is_empty() {
+            write!(f, " ({})", self.accountings)?;
+        }
         write!(
             f,
-            "{}: {} in force, {} added, {} changed, {} kept, {} removed",
-            self.kind,
-            self.active,
+            ", {} added, {} changed, {} kept, {} removed",
             self.added.len(),
             self.changed.len(),
             self.kept.len(),

@@ -8,9 +8,12 @@
 //! | 1 (warmUp) | warmUp | warmUpRateLimiter |
 //! | 2 (memoryAdaptive) | reject, with memory limits | rateLimiter, with memory limits |
 //!
-//! It has no origins, no contexts and no flow rules on calls at once, for
-//! which it has isolation rules.
+//! It has no origins, no contexts, no accounting but that of windows, and no
+//! flow rules on calls at once, for which it has isolation rules.
 
+use flowgate_core::Accounting;
+
+use super::accounting;
 use super::interval::{BOXES_FIELD, FIELD as INTERVAL};
 use super::memory::{self, HIGH_MARK, HIGH_USAGE, LOW_MARK, LOW_USAGE};
 use super::{ControlBehavior, Flow, FlowRule, Grade, LimitApp, MemoryLimits, Strategy};
@@ -190,6 +193,8 @@ fn parse(head: Head, fields: &mut Fields<'_>) -> FlowRule {
         (Control::Throttling, true) => ControlBehavior::WarmUpRateLimiter,
     };
     let memory = memory_limits(calculate, fields);
+    let (accounting, burst_count) = accounting::parse(Grade::Qps, fields);
+    let has_boxes = accounting::has_boxes(Grade::Qps, accounting, behavior);
     if !fields.has(THRESHOLD) && calculate != Calculate::MemoryAdaptive {
         fields.warn(THRESHOLD, "missing, so no call may pass; write threshold");
     }
@@ -213,7 +218,9 @@ fn parse(head: Head, fields: &mut Fields<'_>) -> FlowRule {
             .text(REFERENCE)
             .filter(|name| !name.trim().is_empty()),
         stat_interval_ms: fields.u32(INTERVAL_THERE, true).filter(|ms| *ms > 0),
-        boxes: fields.u32(BOXES_FIELD, !behavior.paces()),
+        accounting,
+        burst_count,
+        boxes: fields.u32(BOXES_FIELD, has_boxes),
         memory,
         behavior,
         warm_up_period_sec: period.unwrap_or(FlowRule::WARM_UP_PERIOD_SEC),
@@ -264,6 +271,12 @@ fn write(rule: &FlowRule, there: &mut GolangRule) {
         there.refuses(
             "strategy",
             "sentinel-golang knows no contexts, so the rule would be for all calls; leave it out",
+        );
+    }
+    if let Some(accounting @ (Accounting::Strict | Accounting::TokenBucket)) = rule.accounted() {
+        there.refuses(
+            accounting::FIELD,
+            format!("sentinel-golang counts in windows and knows no {accounting}, so the limit would be another one; leave it out"),
         );
     }
     let calculate = match (rule.memory, rule.behavior.warms_up()) {

@@ -10,10 +10,15 @@
 //! refused too early by at most a tenth; each call looks at ten words. One box
 //! is a quota per calendar interval (a day is a UTC day): cheapest, but twice
 //! the limit may pass around midnight.
+//!
+//! A *strict* rule counts one box more than the interval has, so that at most
+//! `count` calls pass in any span of `T`, and in [`Interval::STRICT_BOXES`]
+//! boxes, so that a call is refused too early by at most a fiftieth. It has a
+//! view of its own even over one second: the second view is Sentinel's.
 
 use std::time::Duration;
 
-use flowgate_core::{GeometryError, Interval};
+use flowgate_core::{Accounting, GeometryError, Interval};
 
 use super::{FlowRule, Grade, MemoryLimits};
 use crate::Settings;
@@ -61,23 +66,25 @@ impl FlowRule {
     }
 
     /// The interval whose view it counts in; `None`: the second view, or none
-    /// as it paces.
+    /// as it paces or takes tokens.
     pub(super) fn view(&self, settings: &Settings) -> Option<Interval> {
         // A faulty one was refused at load.
         self.try_view(settings).ok().flatten()
     }
 
     pub(super) fn try_view(&self, settings: &Settings) -> Result<Option<Interval>, GeometryError> {
-        let Some(ms) = self.own_interval_ms() else {
-            return Ok(None);
-        };
+        let own_ms = self.own_interval_ms();
         let boxes = self.boxes.filter(|boxes| *boxes > 0);
-        let is_second_view = ms == settings.interval_ms && boxes.is_none();
-        if is_second_view || self.effective_behavior().paces() {
-            return Ok(None);
+        let is_second_view = own_ms.is_none_or(|ms| ms == settings.interval_ms && boxes.is_none());
+        match self.accounted() {
+            Some(Accounting::Window) if !is_second_view => {
+                Interval::new(self.period(), boxes.unwrap_or(Self::BOXES)).map(Some)
+            }
+            Some(Accounting::Strict) => {
+                Interval::strict(self.period(), boxes.unwrap_or(Interval::STRICT_BOXES)).map(Some)
+            }
+            _ => Ok(None),
         }
-        let length = Duration::from_millis(ms.into());
-        Interval::new(length, boxes.unwrap_or(Self::BOXES)).map(Some)
     }
 
     pub(super) fn own_interval_ms(&self) -> Option<u32> {
@@ -96,7 +103,15 @@ pub(super) fn check(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_
                 "not used: calls at once have no interval; leave it out",
             );
         }
-    } else if boxes.is_some() && !given(rule.stat_interval_ms) {
+    } else if boxes.is_some() && rule.takes_tokens() {
+        fields.warn(
+            BOXES_FIELD,
+            "not used: a token bucket has no boxes; leave it out",
+        );
+    } else if boxes.is_some()
+        && !given(rule.stat_interval_ms)
+        && rule.accounting != Accounting::Strict
+    {
         fields.warn(
             BOXES_FIELD,
             "not used: the second view has boxes of its own; write statIntervalMs too, or leave it out",
@@ -111,7 +126,7 @@ pub(super) fn check(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_
         return;
     }
     // Of the interval, u32 milliseconds are always fine.
-    let (ms, boxes) = (rule.own_interval_ms().unwrap_or(0), boxes.unwrap_or(0));
+    let (ms, boxes) = (rule.period().as_millis(), boxes.unwrap_or(0));
     let problem = match boxes > Interval::BOXES_MAX {
         true => format!("{boxes} boxes are too many, as each call looks at all"),
         false => format!("{boxes} boxes do not divide {ms} ms into whole nanoseconds"),

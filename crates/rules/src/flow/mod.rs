@@ -2,6 +2,7 @@
 //! interval of the rule's own, or run at once, and what happens to those
 //! beyond.
 
+mod accounting;
 mod golang;
 mod interval;
 mod memory;

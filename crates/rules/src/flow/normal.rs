@@ -1,5 +1,7 @@
 //! What a flow rule means, apart from what it says and does not use.
 
+use flowgate_core::Accounting;
+
 use super::{FlowRule, Grade, Strategy};
 
 impl FlowRule {
@@ -24,8 +26,11 @@ impl FlowRule {
         if rule.memory.is_some() {
             rule.count = default.count;
         }
+        rule.accounting = rule.accounted().unwrap_or_default();
+        rule.burst_count = rule.takes_tokens().then(|| rule.burst());
         rule.stat_interval_ms = rule.own_interval_ms();
-        let counts_boxes = rule.stat_interval_ms.is_some() && !rule.behavior.paces();
+        let has_own_view = rule.stat_interval_ms.is_some() || rule.accounting == Accounting::Strict;
+        let counts_boxes = has_own_view && !rule.behavior.paces() && !rule.takes_tokens();
         rule.boxes = rule.boxes.filter(|boxes| counts_boxes && *boxes > 0);
         rule
     }

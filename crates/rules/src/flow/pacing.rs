@@ -15,21 +15,16 @@
 //!
 //! **Giving back.** A call that is refused by a later rule, or given up while
 //! it waits, returns its place. The last in line takes the word back to where
-//! it was. Anybody else leaves a *hole*: nobody else is re-timed, and a
-//! newcomer that costs no more may take the hole, and with it its release time.
-//! Holes are few and short-lived: [`HOLES_MAX`] are remembered, those whose
-//! time has come are forgotten. Forgetting one loses a place and never admits
-//! anybody twice. The room for holes is made when the first one is left, so a
+//! it was. Anybody else leaves a [hole](flowgate_core::holes): nobody else is
+//! re-timed, and a newcomer that costs no more may take it, and with it its
+//! release time. The room for holes is made when the first one is left, so a
 //! line that nobody gives up costs two words.
-
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use once_cell::race::OnceBox;
 
 use flowgate_core::Timestamp;
-
-/// How many places given back from the middle of the line are remembered.
-pub const HOLES_MAX: usize = 8;
+use flowgate_core::holes::{Hole, Holes};
+use flowgate_core::sync::{AtomicU64, Ordering};
 
 const NEVER: u64 = u64::MAX;
 
@@ -60,23 +55,6 @@ pub struct TooLong {
     pub wait_ns: u64,
 }
 
-#[derive(Debug, Default)]
-struct Holes {
-    count: AtomicU64,
-    all: [Hole; HOLES_MAX],
-}
-
-#[derive(Debug, Default)]
-struct Hole {
-    /// [`EMPTY`], [`BUSY`], or the release time plus two.
-    state: AtomicU64,
-    cost_ns: AtomicU64,
-}
-
-const EMPTY: u64 = 0;
-const BUSY: u64 = 1;
-const TIME_OFFSET: u64 = 2;
-
 impl Default for Pacer {
     fn default() -> Self {
         Pacer {
@@ -101,10 +79,14 @@ impl Pacer {
     ) -> Result<Place, TooLong> {
         let now_ns = now.as_nanos();
         if let Some(holes) = self.holes.get()
-            && holes.count.load(Ordering::Acquire) != 0
-            && let Some(place) = holes.take(now_ns, cost_ns, wait_ns_max)
+            && !holes.is_empty()
+            && let Some(hole) = holes.take(now_ns, cost_ns, wait_ns_max)
         {
-            return Ok(place);
+            return Ok(Place {
+                release_ns: hole.release_ns,
+                before_ns: HOLE_TAKEN,
+                cost_ns: hole.cost,
+            });
         }
         let mut last = self.last_ns.load(Ordering::Acquire);
         loop {
@@ -143,7 +125,7 @@ impl Pacer {
         let Place {
             release_ns,
             before_ns,
-            ..
+            cost_ns: cost,
         } = place;
         let was_last = before_ns != HOLE_TAKEN
             && self
@@ -152,7 +134,7 @@ impl Pacer {
                 .is_ok();
         if !was_last && release_ns >= now.as_nanos() {
             let holes = self.holes.get_or_init(Box::default);
-            holes.leave(place, now.as_nanos());
+            holes.leave(Hole { release_ns, cost }, now.as_nanos());
         }
     }
 
@@ -168,74 +150,6 @@ impl Pacer {
         if let Some(holes) = self.holes.get() {
             holes.clear();
         }
-    }
-}
-
-impl Holes {
-    #[cold]
-    fn leave(&self, place: Place, now_ns: u64) {
-        for hole in &self.all {
-            let state = hole.state.load(Ordering::Acquire);
-            let expired = state >= TIME_OFFSET && state - TIME_OFFSET < now_ns;
-            if state != EMPTY && !expired {
-                continue;
-            }
-            let claim =
-                hole.state
-                    .compare_exchange(state, BUSY, Ordering::AcqRel, Ordering::Acquire);
-            if claim.is_ok() {
-                hole.cost_ns.store(place.cost_ns, Ordering::Relaxed);
-                if state == EMPTY {
-                    self.count.fetch_add(1, Ordering::AcqRel);
-                }
-                // Release: the cost is seen by whoever claims the hole.
-                hole.state.store(
-                    place.release_ns.saturating_add(TIME_OFFSET),
-                    Ordering::Release,
-                );
-                return;
-            }
-        }
-    }
-
-    #[cold]
-    fn take(&self, now_ns: u64, cost_ns: u64, wait_ns_max: u64) -> Option<Place> {
-        self.all.iter().find_map(|hole| {
-            let state = hole.state.load(Ordering::Acquire);
-            if state < TIME_OFFSET
-                || hole
-                    .state
-                    .compare_exchange(state, BUSY, Ordering::AcqRel, Ordering::Acquire)
-                    .is_err()
-            {
-                return None;
-            }
-            let release_ns = state - TIME_OFFSET;
-            let expired = release_ns < now_ns;
-            let fits = !expired
-                && release_ns - now_ns <= wait_ns_max
-                && cost_ns <= hole.cost_ns.load(Ordering::Relaxed);
-            if !expired && !fits {
-                hole.state.store(state, Ordering::Release);
-                return None;
-            }
-            let hole_cost_ns = hole.cost_ns.load(Ordering::Relaxed);
-            self.count.fetch_sub(1, Ordering::AcqRel);
-            hole.state.store(EMPTY, Ordering::Release);
-            // The whole hole is taken, so the whole hole is given back.
-            fits.then_some(Place {
-                release_ns,
-                before_ns: HOLE_TAKEN,
-                cost_ns: hole_cost_ns,
-            })
-        })
-    }
-
-    fn clear(&self) {
-        for hole in &self.all {
-            hole.state.store(EMPTY, Ordering::Relaxed);
-        }
-        self.count.store(0, Ordering::Relaxed);
     }
 }
 
@@ -322,7 +236,7 @@ mod tests {
             releases(&[pacer.request(at(150), 100 * MS, 1000 * MS)]),
             [Some(600)]
         );
-        assert_eq!(pacer.holes.get().unwrap().count.load(Ordering::Relaxed), 0);
+        assert!(pacer.holes.get().unwrap().is_empty());
     }
 
     // https://github.com/golang/time/pull/22

@@ -7,6 +7,8 @@
 
 use std::time::Duration;
 
+use flowgate_core::token_bucket::Decimal;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 /// `numerator / denominator` calls per period.
@@ -29,11 +31,11 @@ impl Rate {
 
     /// The rate of `count` calls per `period`, which is not empty.
     pub fn per(count: f64, period: Duration) -> Self {
-        let (numerator, denominator) = fraction(count);
+        let written = Decimal::of(count);
         let mut rate = Rate {
             count,
-            numerator,
-            denominator,
+            numerator: written.numerator,
+            denominator: written.denominator,
             period,
             cost_of_one_ns: 0,
         };
@@ -109,24 +111,6 @@ impl Rate {
             (cost + 0.5).floor() as u64
         }
     }
-}
-
-/// The decimal digits of `count` as a fraction. The shortest decimal that reads
-/// back as the same double is what somebody wrote.
-fn fraction(count: f64) -> (u128, u128) {
-    if !count.is_finite() || count <= 0.0 {
-        return (0, 1);
-    }
-    let text = format!("{count}");
-    let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
-    // 38 digits fit; a longer number is huge (no limit worth the name) or tiny.
-    if whole.len() > 30 {
-        return (u128::from(u64::MAX), 1);
-    }
-    let decimals = &decimals[..decimals.len().min(30)];
-    let numerator: u128 = format!("{whole}{decimals}").parse().unwrap_or(u128::MAX);
-    // The tiniest rates still let their first call pass.
-    (numerator.max(1), 10u128.pow(decimals.len() as u32))
 }
 
 #[cfg(test)]

@@ -6,8 +6,11 @@
 //! it would limit nothing.
 
 use super::{
-    ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy, golang, interval, memory,
+    ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy, accounting, golang,
+    interval, memory,
 };
+use flowgate_core::Accounting;
+
 use crate::Settings;
 use crate::dialect::{Dialect, Golang};
 use crate::document::Fields;
@@ -35,6 +38,24 @@ const FIELDS: &[FieldSpec] = &[
     .advice("give calls per second or at once, 0 means none")
     .min(0),
     FieldSpec::new(
+        accounting::FIELD,
+        FieldKind::Mode(Accounting::CHOICES),
+        "the spans of time that the limit holds for (grade 1)",
+    )
+    .default("0")
+    .advice("give window, strict or tokenBucket")
+    .shared()
+    .added(),
+    FieldSpec::new(
+        accounting::BURST_FIELD,
+        FieldKind::Whole,
+        "how many tokens a bucket (tokenBucket) holds; absent: count, and at least 1",
+    )
+    .advice("give at least 1 token, or leave it out for as many as count")
+    .shared()
+    .added()
+    .min(1),
+    FieldSpec::new(
         "strategy",
         FieldKind::Mode(Strategy::CHOICES),
         "whose count decides",
@@ -60,7 +81,7 @@ const FIELDS: &[FieldSpec] = &[
     FieldSpec::new(
         interval::BOXES_FIELD,
         FieldKind::Whole,
-        "in how many boxes that interval is counted; absent: 10, or for the length of the second view (1000) that view's own 2",
+        "in how many boxes that interval is counted; absent: 10, or for the length of the second view (1000) that view's own 2; strict: 50",
     )
     .advice("give 1 to 1000 boxes that divide the interval, or leave it out")
     .shared()
@@ -161,6 +182,8 @@ impl RuleKind for Flow {
             Grade::Concurrency => ControlBehavior::Reject,
         };
         let memory = memory::parse(grade, fields);
+        let (accounting, burst_count) = accounting::parse(grade, fields);
+        let has_boxes = accounting::has_boxes(grade, accounting, used);
         if !fields.has("count") && memory.is_none() {
             fields.warn("count", "missing, so no call may pass; write count");
         }
@@ -171,12 +194,14 @@ impl RuleKind for Flow {
                 .map_or(LimitApp::Default, |name| LimitApp::from(&*name)),
             grade,
             count: fields.number("count").unwrap_or_default(),
+            accounting,
+            burst_count,
             strategy: fields.mode("strategy").unwrap_or_default(),
             ref_resource: fields
                 .text("refResource")
                 .filter(|name| !name.trim().is_empty()),
             stat_interval_ms: fields.u32(interval::FIELD, grade == Grade::Qps),
-            boxes: fields.u32(interval::BOXES_FIELD, grade == Grade::Qps && !used.paces()),
+            boxes: fields.u32(interval::BOXES_FIELD, has_boxes),
             memory,
             behavior,
             warm_up_period_sec: fields
@@ -191,6 +216,7 @@ impl RuleKind for Flow {
 
     fn validate(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_>) {
         check_count(rule, settings, fields);
+        accounting::check(rule, fields);
         interval::check(rule, settings, fields);
         memory::check(rule, fields);
         check_reference(rule, fields);
@@ -204,6 +230,10 @@ impl RuleKind for Flow {
 
     fn normalized(rule: &FlowRule) -> FlowRule {
         rule.normalized()
+    }
+
+    fn accounting(rule: &FlowRule) -> Option<Accounting> {
+        rule.accounted()
     }
 
     fn head(rule: &FlowRule) -> &Head {
@@ -254,7 +284,7 @@ fn check_count(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_>) {
         );
         return;
     }
-    if count == 0.0 || rule.effective_behavior().paces() {
+    if count == 0.0 || rule.effective_behavior().paces() || rule.takes_tokens() {
         return;
     }
     if rule.grade == Grade::Concurrency && count < 1.0 {
@@ -277,12 +307,16 @@ fn check_whole_calls(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'
         if count < 1.0 {
             fields.warn(
                 "count",
-                format!("{count} in {ms} ms is no whole call, so none can ever pass; give at least 1, and a longer {interval}"),
+                format!("{count} in {ms} ms is no whole call, so none can ever pass; give at least 1, and a longer {interval}, or write accounting tokenBucket"),
             );
         }
         return;
     }
-    let per_interval = count * f64::from(settings.interval_ms) / 1000.0;
+    let view_ms = match rule.accounting {
+        Accounting::Strict => 1_000,
+        _ => settings.interval_ms,
+    };
+    let per_interval = count * f64::from(view_ms) / 1000.0;
     if per_interval < 1.0 {
         let seconds = (1000.0 / count).round() / 1000.0;
         let name = fields.name_of("count");
@@ -293,10 +327,9 @@ fn check_whole_calls(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'
         fields.warn(
             "count",
             format!(
-                "{count} per second allows no whole call in {} ms, so none can ever pass; \
-                 for one call each {seconds} s write controlBehavior {pacing} or {name} 1 with {interval}, \
-                 else give a larger {name}",
-                settings.interval_ms
+                "{count} per second allows no whole call in {view_ms} ms, so none can ever pass; \
+                 for one call each {seconds} s write accounting tokenBucket, controlBehavior {pacing} or {name} 1 with {interval}, \
+                 else give a larger {name}"
             ),
         );
     }

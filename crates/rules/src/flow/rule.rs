@@ -2,9 +2,11 @@
 
 use std::hash::{Hash, Hasher};
 
+use flowgate_core::Accounting;
 use serde::{Serialize, Serializer};
 
 use super::MemoryLimits;
+use crate::accounting::{by_name, is_window};
 use crate::field::{Choice, Mode};
 use crate::head::{Head, head_methods};
 
@@ -34,6 +36,14 @@ pub struct FlowRule {
     pub grade: Grade,
     /// The limit: calls per second or interval, or calls at once.
     pub count: f64,
+    /// The spans of time that the limit holds for. Only [`Grade::Qps`] looks at
+    /// it, and no queue but that of a bucket.
+    #[serde(skip_serializing_if = "is_window", serialize_with = "by_name")]
+    pub accounting: Accounting,
+    /// How many tokens a bucket holds; `None`: `count`, and at least one. Only
+    /// [`Accounting::TokenBucket`] looks at it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub burst_count: Option<u64>,
     /// Whose count decides.
     pub strategy: Strategy,
     /// The other resource ([`Strategy::Relate`]) or the context
@@ -233,6 +243,8 @@ impl FlowRule {
             limit_app,
             grade,
             count,
+            accounting,
+            burst_count,
             strategy,
             ref_resource,
             stat_interval_ms,
@@ -245,6 +257,7 @@ impl FlowRule {
         } = self;
         (
             (head, limit_app, grade, count_bits(*count)),
+            (accounting, burst_count),
             (strategy, ref_resource, stat_interval_ms, boxes, memory),
             (behavior, warm_up_period_sec),
             (warm_up_cold_factor, max_queueing_time_ms),
@@ -264,6 +277,8 @@ impl Default for FlowRule {
             limit_app: LimitApp::Default,
             grade: Grade::Qps,
             count: 0.0,
+            accounting: Accounting::Window,
+            burst_count: None,
             strategy: Strategy::Direct,
             ref_resource: None,
             stat_interval_ms: None,

@@ -4,10 +4,13 @@
 //! A rule says `count` calls per *period*: a second, or its own interval. They
 //! are counted in a *view* of the node: the second view, or one of just that
 //! interval. At the usual second view all of these are one second.
+//!
+//! A rule that takes tokens has a bucket of its own instead, and no view.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use flowgate_core::token_bucket::{Granted, Taken, TokenBucket, TooFewTokens};
 use flowgate_core::{Interval, Node, Timestamp};
 
 use super::pacing::{Pacer, Place, TooLong};
@@ -31,6 +34,9 @@ pub struct FlowState {
     places: u64,
     moving: Moving,
     pacer: Option<Pacer>,
+    bucket: Option<Box<TokenBucket>>,
+    /// Whether its calls wait for tokens.
+    waits: bool,
     wait_ns_max: u64,
 }
 
@@ -43,8 +49,8 @@ enum Moving {
 }
 
 impl FlowState {
-    /// The state of a rule that has not seen a call: cold, and with nobody in
-    /// line.
+    /// The state of a rule that has not seen a call: cold, with nobody in line
+    /// and a full bucket.
     pub fn new(rule: &FlowRule, settings: &Settings) -> Self {
         let behavior = rule.effective_behavior();
         let period = rule.period();
@@ -66,7 +72,9 @@ impl FlowState {
             limit: rate.limit_in(view),
             places: Rate::new(rule.count).limit_in(Duration::from_secs(1)),
             moving,
-            pacer: behavior.paces().then(Pacer::default),
+            pacer: (behavior.paces() && !rule.takes_tokens()).then(Pacer::default),
+            bucket: bucket_of(rule),
+            waits: behavior.paces(),
             wait_ns_max: u64::from(rule.max_queueing_time_ms) * 1_000_000,
             periods: view.as_secs_f64() / period.as_secs_f64(),
             rate,
@@ -173,15 +181,77 @@ impl FlowState {
         }
     }
 
+    /// Whether calls take tokens out of a bucket.
+    #[inline]
+    pub fn takes_tokens(&self) -> bool {
+        self.bucket.is_some()
+    }
+
+    /// Tokens for a call of `weight`; one that may wait until they have flowed
+    /// in waits no longer than the rule says.
+    ///
+    /// # Errors
+    ///
+    /// [`TooFewTokens`]; the same call would pass after the time that is in
+    /// there, if nobody else came: at once, or having waited.
+    #[inline]
+    pub fn take(
+        &self,
+        now: Timestamp,
+        weight: u32,
+        may_wait: bool,
+    ) -> Result<Granted, TooFewTokens> {
+        let Some(bucket) = &self.bucket else {
+            return Err(TooFewTokens {
+                left: 0,
+                retry_after: None,
+            });
+        };
+        let wait_max = match may_wait && self.waits {
+            true => self.wait_max(),
+            false => Duration::ZERO,
+        };
+        let taken = bucket.take_or_wait(now, weight, wait_max);
+        taken.map_err(|too_few| TooFewTokens {
+            retry_after: too_few
+                .retry_after
+                .map(|after| after.saturating_sub(wait_max)),
+            ..too_few
+        })
+    }
+
+    /// Gives tokens back that a call of `weight` took.
+    pub fn put_back(&self, taken: Taken, weight: u32, now: Timestamp) {
+        if let Some(bucket) = &self.bucket {
+            bucket.give_back(taken, weight, now);
+        }
+    }
+
+    /// How many tokens its bucket holds, and how many of these are taken at
+    /// `now`.
+    pub fn tokens(&self, now: Timestamp) -> (f64, f64) {
+        self.bucket.as_ref().map_or((0.0, 0.0), |bucket| {
+            let burst = bucket.quota().burst() as f64;
+            (burst, burst - bucket.tokens_at(now))
+        })
+    }
+
     /// A number of passes in its view, as calls per period.
     pub fn per_period(&self, passes: u64) -> f64 {
         passes as f64 / self.periods
     }
 
-    /// The longest wait in the line.
+    /// The longest wait, in the line or for tokens.
     pub fn wait_max(&self) -> Duration {
         Duration::from_nanos(self.wait_ns_max)
     }
+}
+
+/// The full bucket of a rule that has one. What cannot be held exactly was
+/// refused at load.
+fn bucket_of(rule: &FlowRule) -> Option<Box<TokenBucket>> {
+    let quota = rule.takes_tokens().then(|| rule.quota().ok()).flatten()?;
+    Some(Box::new(TokenBucket::new(quota)))
 }
 
 /// Why there was no place in a line.

@@ -30,10 +30,10 @@
 //! `count / c` in real numbers; the allowed rate is never below 1 per second
 //! (per `T`) while `count ≥ 1`.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use flowgate_core::Timestamp;
+use flowgate_core::sync::{AtomicU64, Ordering};
 
 /// The temperature of one warm-up rule for one resource.
 #[derive(Debug)]

@@ -33,13 +33,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use flowgate_core::call::Hold;
 use flowgate_core::leap_array::{Full, Taken};
 use flowgate_core::node::Throughput;
 use flowgate_core::node::permits::Share;
+use flowgate_core::sync::{AtomicU64, Ordering};
 use flowgate_core::{Node, NodeSettings, Outcome, Timestamp};
 
 use super::machine::{InboundTotals, Limits};

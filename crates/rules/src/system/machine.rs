@@ -16,11 +16,13 @@
 //! for it and forgotten when there is no such rule any more.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate_core::node::BoxSums;
+use flowgate_core::sync::{
+    AtomicBool, AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, unpoisoned,
+};
 use flowgate_core::{NodeSettings, Timestamp};
 
 use super::inbound::Inbound;
@@ -253,7 +255,7 @@ impl Machine {
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Inbound>>> {
         // The pointer is whole whoever panicked while holding this.
-        self.inbound.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.inbound.lock())
     }
 }
 

@@ -4,10 +4,12 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use flowgate_core::Accounting;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::RuleTable;
+use crate::accounting::by_name_if_any;
 use crate::dialect::Dialect;
 use crate::head::{Matcher, RuleMode};
 use crate::hits::HitCounts;
@@ -53,6 +55,13 @@ pub struct RuleInfo {
     pub is_pattern: bool,
     /// Whether it is enforced.
     pub mode: &'static str,
+    /// How its rate is accounted; `None`: it limits no rate, or its kind has no
+    /// choice of accountings.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "by_name_if_any"
+    )]
+    pub accounting: Option<Accounting>,
     /// The rule as JSON.
     pub rule: Value,
     /// What it has done so far.
@@ -103,6 +112,7 @@ impl<K: RuleKind> AnyTable for RuleTable<K> {
                     RuleMode::Observe => "observe",
                     RuleMode::Off => "off",
                 },
+                accounting: K::accounting(&entry.rule),
                 // A rule is a struct of plain values; should a kind fail to
                 // write one, the rest of the list is still worth having.
                 rule: serde_json::to_value(&entry.rule).unwrap_or_default(),

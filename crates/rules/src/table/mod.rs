@@ -13,7 +13,9 @@ mod reload;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use flowgate_core::sync::{Mutex, unpoisoned};
 
 use crate::Settings;
 use crate::head::{Head, Matcher, RuleMode};
@@ -107,11 +109,7 @@ impl<K: RuleKind> RuleEntry<K> {
     /// a call.
     #[must_use]
     pub fn state_for(&self, resource: &str, settings: &Settings) -> Arc<K::State> {
-        let mut states = self
-            .live
-            .states
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut states = unpoisoned(self.live.states.lock());
         if let Some(state) = states.get(resource) {
             return Arc::clone(state);
         }
@@ -124,22 +122,14 @@ impl<K: RuleKind> RuleEntry<K> {
     /// nothing.
     #[must_use]
     pub fn state_of(&self, resource: &str) -> Option<Arc<K::State>> {
-        let states = self
-            .live
-            .states
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let states = unpoisoned(self.live.states.lock());
         states.get(resource).map(Arc::clone)
     }
 
     /// The resources of which the rule remembers something, with that.
     #[must_use]
     pub fn states(&self) -> Vec<(Arc<str>, Arc<K::State>)> {
-        let states = self
-            .live
-            .states
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let states = unpoisoned(self.live.states.lock());
         let pairs = states.iter();
         pairs
             .map(|(name, state)| (Arc::clone(name), Arc::clone(state)))
@@ -148,11 +138,7 @@ impl<K: RuleKind> RuleEntry<K> {
 
     /// Forgets what the rule remembers of `resource`, when that is evicted.
     pub fn forget(&self, resource: &str) {
-        let mut states = self
-            .live
-            .states
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut states = unpoisoned(self.live.states.lock());
         states.remove(resource);
     }
 }

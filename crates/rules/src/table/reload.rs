@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Live, RuleEntry, RuleTable};
+use crate::accounting::Accountings;
 use crate::document::{Draft, Duplicate, Fault, KindReport, Loading, Origin, Warning};
 use crate::kind::{RuleKind, Scope};
 use crate::kinds::Change;
@@ -37,6 +38,7 @@ impl<K: RuleKind> RuleTable<K> {
             ..KindReport::default()
         };
         let entries = Succession::new(self, given).entries(drafts, &mut report);
+        report.accountings = Accountings::of(entries.iter().map(|it| K::accounting(it.rule())));
         loading.report.kinds.push(report);
         Self::index(entries)
     }

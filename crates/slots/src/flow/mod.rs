@@ -14,14 +14,18 @@
 //! the call is *doomed*: it goes on without reservation until it comes to the
 //! first rule that refuses it taken by itself.
 //!
+//! **Buckets** are the rules' own, as lines are: what a call took of them is noted
+//! in a ticket, and goes back if a later rule refuses.
+//!
 //! **Observed rules** are asked about calls that were admitted, after the
-//! others: their lines and temperatures move, what all rules share (passes,
+//! others: their lines, buckets and temperatures move, what all rules share (passes,
 //! calls in flight) they only read. They see to it that a view of their own
 //! interval counts.
 //!
 //! ```text
 //! target    which meter a rule looks at
 //! rate      rates that reject: reservations, borrowing, doom
+//! tokens    buckets
 //! line      queues, related resources, calls at once
 //! observe   what observed rules make of an admitted call
 //! refusal   what a refusal says
@@ -32,10 +36,13 @@ mod observe;
 mod rate;
 mod refusal;
 mod target;
+mod tokens;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use flowgate_core::sync::OnceLock;
+use flowgate_core::token_bucket::Taken;
 use flowgate_core::{Block, Call, Interval, Node, Verdict};
 use flowgate_rules::flow::pacing::Place as LinePlace;
 use flowgate_rules::flow::{Flow, FlowRule, FlowState, Grade, LimitApp, Queue};
@@ -129,6 +136,7 @@ impl Slot for FlowSlot {
                 (Grade::Qps, target) if check.state().paces() => {
                     line::line_up(index, check, target.node(), call)
                 }
+                (Grade::Qps, _) if check.state().takes_tokens() => tokens::take(index, check, call),
                 (Grade::Qps, Target::Foreign(node)) => self.look(check, node, call),
                 (Grade::Qps, Target::Own(meter)) => {
                     self.take_passes(index, meter, &mut dooms, call)
@@ -152,13 +160,7 @@ impl Slot for FlowSlot {
     fn undo(&self, call: &Call<'_>) {
         for ticket in call.tickets().rev() {
             if let Some(check) = self.checks.get(ticket.rule as usize) {
-                let [release_ns, before_ns, cost_ns] = ticket.data;
-                let place = LinePlace {
-                    release_ns,
-                    before_ns,
-                    cost_ns,
-                };
-                check.state().step_out(place, call.now);
+                check.give_back(ticket.data, call);
             }
         }
     }
@@ -213,5 +215,20 @@ impl FlowCheck {
 
     fn hits(&self) -> &Hits {
         self.rule.entry.hits()
+    }
+
+    /// Gives back what a ticket of this rule stands for.
+    fn give_back(&self, ticket: [u64; 3], call: &Call<'_>) {
+        if self.state().takes_tokens() {
+            let taken = Taken::from_words(ticket);
+            return self.state().put_back(taken, call.weight, call.now);
+        }
+        let [release_ns, before_ns, cost_ns] = ticket;
+        let place = LinePlace {
+            release_ns,
+            before_ns,
+            cost_ns,
+        };
+        self.state().step_out(place, call.now);
     }
 }

@@ -1,9 +1,10 @@
 //! What observed rules make of a call that was admitted.
 //!
 //! They decide as if they were enforced. The call is in the shared counts by
-//! then, so it is left out where they are read. What is a rule's own, its line
-//! and its temperature, moves with the admitted calls: a call that finds a place
-//! in the line takes it up, and gives it back if it is cancelled.
+//! then, so it is left out where they are read. What is a rule's own, its line,
+//! its bucket and its temperature, moves with the admitted calls: a call that
+//! finds a place in the line takes it up, and gives it back if it is cancelled;
+//! so it does with tokens.
 
 use flowgate_core::call::Hold;
 use flowgate_core::{Call, Node};
@@ -11,10 +12,10 @@ use flowgate_rules::flow::Grade;
 
 use super::line::{is_own_resource, leave_place};
 use super::target::{Meter, Target};
-use super::{FlowCheck, FlowSlot};
+use super::{FlowCheck, FlowSlot, tokens};
 
 /// What an observed rule would have done.
-enum Would {
+pub(super) enum Would {
     Pass,
     Wait,
     Block,
@@ -42,6 +43,9 @@ impl FlowSlot {
             (Grade::Concurrency, target) => has_place(check, &target, call),
             (Grade::Qps, target) if check.state().paces() => {
                 would_line_up(index, check, target.node(), call)
+            }
+            (Grade::Qps, _) if check.state().takes_tokens() => {
+                tokens::would_take(index, check, call)
             }
             (Grade::Qps, Target::Foreign(node)) => match self.look(check, node, call) {
                 Some(_) => Would::Block,

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use flowgate_core::leap_array::Full;
-use flowgate_core::{Block, BlockKind, Measure};
+use flowgate_core::token_bucket::TooFewTokens;
+use flowgate_core::{Accounting, Block, BlockKind, Measure, Timestamp};
 use flowgate_rules::flow::Queue;
 
 use super::FlowCheck;
@@ -35,7 +36,7 @@ impl FlowCheck {
         let never = u64::from(weight) > limit && !self.state().moves();
         let retry_after = if never { None } else { full.retry_after };
         let observed = self.state().per_period(full.sum);
-        self.block(self.measure(), allowed, observed, retry_after)
+        self.rate_block(allowed, observed, retry_after)
     }
 
     /// Refused as it would have to wait for a window that it borrows from, and
@@ -43,7 +44,21 @@ impl FlowCheck {
     #[cold]
     pub(super) fn refuse_early(&self, passes: u64, wait: Duration) -> Block {
         let observed = self.state().per_period(passes);
-        self.block(self.measure(), self.rule().count, observed, Some(wait))
+        self.rate_block(self.rule().count, observed, Some(wait))
+    }
+
+    fn rate_block(&self, limit: f64, observed: f64, retry_after: Option<Duration>) -> Block {
+        self.block(self.measure(), limit, observed, retry_after)
+            .accounted_in(self.rule().accounting)
+    }
+
+    /// Refused by a bucket: limit and observed value are tokens that it holds,
+    /// and that are taken.
+    #[cold]
+    pub(super) fn refuse_tokens(&self, now: Timestamp, too_few: TooFewTokens) -> Block {
+        let (burst, taken) = self.state().tokens(now);
+        self.block(Measure::Tokens, burst, taken, too_few.retry_after)
+            .accounted_in(Accounting::TokenBucket)
     }
 
     #[cold]

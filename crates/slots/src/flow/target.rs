@@ -148,6 +148,7 @@ impl FlowSlot {
         let limits = |index: usize, check: &FlowCheck| {
             check.rule().grade == Grade::Qps
                 && !check.state().paces()
+                && !check.state().takes_tokens()
                 && !check.state().moves()
                 && check.state().interval() == meter.interval()
                 && matches!(self.target(index, call), Some(Target::Own(own)) if own.place == meter.place)

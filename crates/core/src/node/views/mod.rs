@@ -10,11 +10,12 @@
 //!
 //! Boxes begin at multiples of their length since the epoch. In a single box, a
 //! day is a UTC day, and an hour begins on the hour; in several, the interval
-//! slides by one box at a time.
+//! slides by one box at a time. A strict interval is counted in one box more than
+//! it holds, so that the boxes that count always cover the whole of it.
 //!
 //! **How a view ends.** An admitted call asks for the view before it is counted
 //! in it, as long as a rule for this node names it. A view that counts although
-//! nobody has asked for a whole interval is therefore of no rule in force, and
+//! nobody has asked for as long as a box counts is therefore of no rule in force, and
 //! all that any rule ever saw in it has left it: it is dropped, and nothing is
 //! lost. Until then a rule that comes back finds it complete. Beyond
 //! [`VIEWS_MAX`] views the asking rules' own are kept, and of the others those
@@ -28,12 +29,13 @@
 mod interval;
 mod own;
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 
 use crate::call::Hold;
 use crate::leap_array::{Full, Taken};
+use crate::sync::{Mutex, MutexGuard, OnceLock, unpoisoned};
 use crate::time::Timestamp;
 
 use super::Node;
@@ -130,7 +132,7 @@ impl Views {
 impl Inner {
     fn take_turn(&self) -> MutexGuard<'_, u16> {
         // The list is replaced as a whole: nothing is left half done.
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.changing.lock())
     }
 
     fn count(
@@ -252,7 +254,7 @@ impl Node {
     pub fn passes_in(&self, interval: Interval, now: Timestamp) -> Option<u64> {
         let list = self.views.inner.get()?.list.load();
         let view = list.iter().find(|view| view.interval == interval)?;
-        Some(view.ring.passes_in(now, view.span, None))
+        Some(view.ring.passes(now))
     }
 
     /// The intervals that are counted here for rules, beside the second and the

@@ -1,9 +1,8 @@
 //! One view: its ring, and how it is known to be in use.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use crate::call::Hold;
-use crate::leap_array::{Full, LeapArray, PassCell, Span, Taken};
+use crate::leap_array::{Full, SlidingWindow, Taken};
+use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
 use super::Interval;
@@ -14,8 +13,7 @@ pub(super) struct OwnView {
     /// Tells passes of this ring from those of others of the same interval,
     /// before and after it. The node's own ring is 0.
     pub(super) name: u16,
-    pub(super) ring: LeapArray<PassCell>,
-    pub(super) span: Span,
+    pub(super) ring: SlidingWindow,
     /// The box in which somebody asked last, or [`RETIRED`].
     ///
     /// Relaxed throughout: the word stands for itself, and the list is
@@ -27,10 +25,9 @@ const RETIRED: u64 = u64::MAX;
 
 impl OwnView {
     pub(super) fn new(interval: Interval, name: u16, now: Timestamp) -> Self {
-        let ring = LeapArray::with_width(interval.box_ns(), interval.boxes() as usize);
+        let ring = SlidingWindow::with_width(interval.box_ns(), interval.boxes_counted());
         OwnView {
             asked: AtomicU64::new(ring.number_at(now)),
-            span: Span::new(1, interval.boxes().into()),
             interval,
             name,
             ring,
@@ -51,12 +48,12 @@ impl OwnView {
             .is_ok()
     }
 
-    /// Whether nobody has asked for a whole interval when `number` is the
-    /// present box.
+    /// Whether nobody has asked for as long as a box counts when `number` is the
+    /// present one.
     #[inline]
     pub(super) fn is_forgotten(&self, number: u64) -> bool {
         let asked = self.asked.load(Ordering::Relaxed);
-        number > asked.saturating_add(self.interval.boxes().into())
+        number > asked.saturating_add(self.ring.boxes())
     }
 
     /// Retires it if `condition` holds and nobody asks meanwhile.
@@ -86,7 +83,7 @@ impl OwnView {
     }
 
     pub(super) fn reserve(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
-        let taken = self.ring.reserve(now, weight, self.span, limit, None)?;
+        let taken = self.ring.reserve(now, weight, limit)?;
         Ok(taken.of_ring(self.name))
     }
 
@@ -102,7 +99,7 @@ impl OwnView {
             _ => 0,
         };
         let more = weight.saturating_sub(taken);
-        let probed = self.ring.probe(now, more, self.span, limit, None, None);
+        let probed = self.ring.probe(now, more, limit);
         probed.map_err(|full| Full {
             sum: full.sum.saturating_sub(u64::from(taken)),
             ..full

@@ -9,10 +9,9 @@
 
 use std::collections::HashMap;
 use std::ops::DerefMut;
-use std::sync::{OnceLock, PoisonError};
 
 use flowgate_core::Timestamp;
-use flowgate_core::sync::{AtomicU32, Mutex, Ordering};
+use flowgate_core::sync::{AtomicU32, Mutex, OnceLock, Ordering, unpoisoned};
 
 use super::segment::{SEGMENTS, Segment, chain_of, segment_of};
 use super::slot::Slot;
@@ -178,7 +177,7 @@ impl<C: Cell> Shard<C> {
 
     fn lock(&self) -> impl DerefMut<Target = Writer> + '_ {
         // Every step leaves the chains whole, so a panic has broken nothing.
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.writer.lock())
     }
 
     fn find_locked(&self, key: Key, hash: u64) -> Option<(&Slot<C>, u32)> {
