@@ -86,19 +86,24 @@ pub(crate) struct ControllerSpec {
 
 /// A limiter on its own.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LimiterSpec {
-    #[serde(rename = "type")]
-    pub(crate) kind: LimiterKind,
-    pub(crate) interval_ms: u64,
-    pub(crate) boxes: u32,
-    pub(crate) threshold: u64,
-}
-
-#[derive(Deserialize, Clone, Copy, PartialEq)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum LimiterKind {
-    SlidingWindow,
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum LimiterSpec {
+    SlidingWindow {
+        interval_ms: u64,
+        boxes: u32,
+        threshold: u64,
+    },
+    /// At most the threshold in any span of the interval.
+    StrictWindow {
+        interval_ms: u64,
+        boxes: u32,
+        threshold: u64,
+    },
+    TokenBucket {
+        interval_ms: u64,
+        count: f64,
+        burst: u64,
+    },
 }
 
 /// One step; which fields it may have depends on `op`.

@@ -32,6 +32,11 @@ pub(crate) const ALGORITHMS: &[Algorithm] = &[
     algorithm("reject", 4, reject),
     algorithm("interval", 3, interval),
     algorithm("limiter", 3, limiter),
+    algorithm("strict", 3, strict),
+    algorithm("strict-limiter", 2, strict_limiter),
+    algorithm("bucket", 3, bucket),
+    algorithm("bucket-line", 2, bucket_line),
+    algorithm("bucket-limiter", 2, bucket_limiter),
     Algorithm {
         exact: false,
         ..algorithm("warm-up", 1, warm_up)
@@ -146,21 +151,71 @@ fn interval(random: &mut Random) -> Setup {
         milli,
         interval_ms,
         boxes,
+        strict: false,
     }])
 }
 
-fn limiter(random: &mut Random) -> Setup {
-    let (interval_ms, boxes) = boxes(random);
-    let milli = small(random) * 1000;
-    let limits = vec![Limit::Interval {
+fn strict(random: &mut Random) -> Setup {
+    let (interval_ms, boxes) = random.pick(&[(1000, 50), (1000, 2), (1000, 10), (2000, 100)]);
+    let (interval_ms, boxes) = match random.below(3) {
+        0 => (interval_ms, boxes),
+        _ => self::boxes(random),
+    };
+    let milli = count(random);
+    Setup::rules(vec![Limit::Interval {
         milli,
         interval_ms,
         boxes,
-    }];
+        strict: true,
+    }])
+}
+
+/// The same limit without an engine: whole calls, and no other to load.
+fn alone(setup: Setup) -> Setup {
+    let limit = only(setup);
+    let whole = limit.milli() / 1000 * 1000;
+    let limit = match limit {
+        Limit::Bucket { .. } => limit,
+        limit => limit.with_milli(whole),
+    };
     Setup {
         form: Form::Alone,
-        ..Setup::rules(limits)
+        ..Setup::rules(vec![limit])
     }
+}
+
+fn strict_limiter(random: &mut Random) -> Setup {
+    alone(strict(random))
+}
+
+fn a_bucket(random: &mut Random, wait_ms: Option<u64>) -> Setup {
+    let milli = match random.below(4) {
+        0 => random.between(1, 2000),
+        _ => count(random),
+    };
+    Setup::rules(vec![Limit::Bucket {
+        milli,
+        interval_ms: random.pick(&[1000, 1000, 1000, 100, 60_000, 3_600_000]),
+        burst: small(random),
+        wait_ms,
+    }])
+}
+
+fn bucket(random: &mut Random) -> Setup {
+    a_bucket(random, None)
+}
+
+fn bucket_line(random: &mut Random) -> Setup {
+    let wait_ms = random.pick(&[0, 1, 50, 500, 2000, 10_000]);
+    a_bucket(random, Some(wait_ms))
+}
+
+fn bucket_limiter(random: &mut Random) -> Setup {
+    alone(bucket(random))
+}
+
+fn limiter(random: &mut Random) -> Setup {
+    alone(interval(random))
 }
 
 fn warm_up(random: &mut Random) -> Setup {
@@ -237,7 +292,7 @@ fn several(random: &mut Random) -> Setup {
     }
     // What is left of a bucket when a call that waits is given up after others
     // came is not written anywhere to the single token: no line with tokens.
-    match random.below(if tokens { 3 } else { 4 }) {
+    match random.below(if tokens { 5 } else { 6 }) {
         0 => limits.push(Limit::Rate {
             milli: count(random),
         }),
@@ -249,6 +304,8 @@ fn several(random: &mut Random) -> Setup {
                 changed(&Limit::Rate { milli }, random),
             ]);
         }
+        3 => limits.extend([only(strict(random)), only(interval(random))]),
+        4 => limits.extend([only(bucket(random)), only(reject(random))]),
         _ => limits.extend([only(interval(random)), a_line(random)]),
     }
     limits.push(Limit::Permits {

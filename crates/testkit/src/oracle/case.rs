@@ -48,11 +48,19 @@ pub(crate) enum Form {
 pub(crate) enum Limit {
     /// Flow, reject, in the second view.
     Rate { milli: u64 },
-    /// Flow, reject, over an interval of its own.
+    /// Flow, reject, over an interval of its own; strict: in any span of it.
     Interval {
         milli: u64,
         interval_ms: u64,
         boxes: u32,
+        strict: bool,
+    },
+    /// Flow, a token bucket; with a wait, calls queue for tokens.
+    Bucket {
+        milli: u64,
+        interval_ms: u64,
+        burst: u64,
+        wait_ms: Option<u64>,
     },
     /// Flow, warm-up.
     WarmUp {
@@ -155,6 +163,7 @@ impl Limit {
         match *self {
             Limit::Rate { milli }
             | Limit::Interval { milli, .. }
+            | Limit::Bucket { milli, .. }
             | Limit::WarmUp { milli, .. }
             | Limit::Line { milli, .. }
             | Limit::WarmUpLine { milli, .. }
@@ -172,6 +181,7 @@ impl Limit {
         match &mut limit {
             Limit::Rate { milli }
             | Limit::Interval { milli, .. }
+            | Limit::Bucket { milli, .. }
             | Limit::WarmUp { milli, .. }
             | Limit::Line { milli, .. }
             | Limit::WarmUpLine { milli, .. }
@@ -184,11 +194,22 @@ impl Limit {
         limit
     }
 
+    /// Whether it counts in an interval of its own.
+    pub(crate) fn is_interval(&self) -> bool {
+        matches!(self, Limit::Interval { .. })
+    }
+
     /// Whether a call may have to wait for it.
     pub(crate) fn queues(&self) -> bool {
         matches!(
             self,
-            Limit::Line { .. } | Limit::WarmUpLine { .. } | Limit::ParamLine { .. }
+            Limit::Line { .. }
+                | Limit::WarmUpLine { .. }
+                | Limit::ParamLine { .. }
+                | Limit::Bucket {
+                    wait_ms: Some(_),
+                    ..
+                }
         )
     }
 
@@ -199,8 +220,20 @@ impl Limit {
         let more = match *self {
             Limit::Rate { .. } => json!({}),
             Limit::Interval {
-                interval_ms, boxes, ..
-            } => json!({"statIntervalMs": interval_ms, "statSlidingWindowBucketCount": boxes}),
+                interval_ms,
+                boxes,
+                strict,
+                ..
+            } => json!({"statIntervalMs": interval_ms, "statSlidingWindowBucketCount": boxes,
+                "accounting": if strict { "strict" } else { "window" }}),
+            Limit::Bucket {
+                interval_ms,
+                burst,
+                wait_ms,
+                ..
+            } => json!({"accounting": "tokenBucket", "statIntervalMs": interval_ms,
+                "burstCount": burst, "controlBehavior": if wait_ms.is_some() { 2 } else { 0 },
+                "maxQueueingTimeMs": wait_ms.unwrap_or(0)}),
             Limit::WarmUp { period_s, cold, .. } => json!({"controlBehavior": 1,
                 "warmUpPeriodSec": period_s, "warmUpColdFactor": cold}),
             Limit::Line {
@@ -261,6 +294,12 @@ impl Setup {
             }
         }
         document
+    }
+
+    /// How long a box of an interval is, and how many of them are counted.
+    pub(crate) fn boxes_of(interval_ms: u64, boxes: u32, strict: bool) -> (u64, u64) {
+        let counted = u64::from(boxes) + u64::from(strict);
+        (interval_ms * MS / u64::from(boxes), counted)
     }
 
     /// How long a box of the second view is.

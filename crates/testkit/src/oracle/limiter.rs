@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flowgate::{
     Arg, Block, BlockKind, Clock, Engine, EngineBuilder, Entry, ManualClock, NodeSnapshot, Outcome,
-    Pending, Position, Resource, SlidingWindowLimiter, Slot, SlotError, Timestamp, Verdict,
+    Pending, Position, Resource, SlidingWindowLimiter, Slot, SlotError, Timestamp, TokenBucketLimiter, Verdict,
 };
 use serde_json::{Map, Value};
 
@@ -239,24 +239,47 @@ impl Limiter for Rules {
 
 /// A limiter on its own.
 struct Alone {
-    limiter: SlidingWindowLimiter,
+    limiter: Lone,
     /// Whether threads are put to sleep between their reading and their call.
     sleepy: bool,
     now: AtomicU64,
 }
 
+enum Lone {
+    Window(SlidingWindowLimiter),
+    Bucket(TokenBucketLimiter),
+}
+
 impl Alone {
     fn new(setup: &Setup, sleepy: bool) -> Self {
+        let ms = Duration::from_millis;
         let limiter = match setup.sets[0][0] {
             Limit::Interval {
                 milli,
                 interval_ms,
                 boxes,
-            } => SlidingWindowLimiter::new(Duration::from_millis(interval_ms), boxes, milli / 1000),
+                strict,
+            } => {
+                let make = match strict {
+                    true => SlidingWindowLimiter::strict,
+                    false => SlidingWindowLimiter::new,
+                };
+                let made = make(ms(interval_ms), boxes, milli / 1000);
+                Lone::Window(made.expect("the oracle's boxes divide their interval"))
+            }
+            Limit::Bucket {
+                milli,
+                interval_ms,
+                burst,
+                ..
+            } => {
+                let made = TokenBucketLimiter::new(milli as f64 / 1e3, ms(interval_ms), burst);
+                Lone::Bucket(made.expect("the oracle's buckets fit a word"))
+            }
             ref other => panic!("no limiter on its own has {other:?}"),
         };
         Alone {
-            limiter: limiter.expect("the oracle's boxes divide their interval"),
+            limiter,
             sleepy,
             now: BASE_NS.into(),
         }
@@ -283,16 +306,18 @@ impl Limiter for Alone {
             // Others may move the clock on meanwhile.
             std::thread::yield_now();
         }
-        match self
-            .limiter
-            .acquire_at(Timestamp::from_nanos(ns), call.weight)
-        {
-            Ok(()) => Ok(In {
+        let at = Timestamp::from_nanos(ns);
+        let admitted = match &self.limiter {
+            Lone::Window(window) => window.acquire_at(at, call.weight).is_ok(),
+            Lone::Bucket(bucket) => bucket.acquire_at(at, call.weight).is_ok(),
+        };
+        match admitted {
+            true => Ok(In {
                 charged_ns: ns,
                 wait_ns: 0,
                 held: Held::Nothing,
             }),
-            Err(_) => Err(Refused { by: None }),
+            false => Err(Refused { by: None }),
         }
     }
 }

@@ -60,6 +60,7 @@ impl Naive {
             milli,
             interval_ms,
             boxes,
+            ..
         } = setup.sets[0][0]
         else {
             panic!("only windows are broken in this way");

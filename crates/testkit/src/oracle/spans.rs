@@ -53,17 +53,33 @@ impl Promise {
                 milli,
                 interval_ms,
                 boxes,
-            } => Promise::Boxes {
-                box_ns: interval_ms * MS / u64::from(boxes),
-                boxes: boxes.into(),
-                most: milli / 1000,
-            },
+                strict,
+            } => {
+                let (box_ns, boxes) = Setup::boxes_of(interval_ms, boxes, strict);
+                Promise::Boxes {
+                    box_ns,
+                    boxes,
+                    most: milli / 1000,
+                }
+            }
             // A changed rule starts a line of its own, beside the old one.
             Limit::Line { .. } | Limit::WarmUpLine { .. } | Limit::ParamLine { .. }
                 if setup.sets.len() > 1 =>
             {
                 return None;
             }
+            // So does a changed bucket.
+            Limit::Bucket { .. } if setup.sets.len() > 1 => return None,
+            Limit::Bucket {
+                milli,
+                interval_ms,
+                burst,
+                ..
+            } => Promise::Bucket {
+                most: burst,
+                milli,
+                interval_ns: interval_ms * MS,
+            },
             Limit::Line {
                 milli, interval_ms, ..
             } => Promise::Apart {
@@ -147,36 +163,61 @@ fn each_value(log: &[Admitted], check: impl Fn(&[Admitted]) -> Checked) -> Check
     all
 }
 
-/// Accounts that end with the box of one admission: no other holds more.
+/// Accounts that end with the box of one admission, and spans that end with it:
+/// no others hold more.
 fn boxes_hold(log: &[Admitted], box_ns: u64, boxes: u64, most: u64) -> Checked {
     let mut checked = Checked::default();
-    let (mut first, mut held) = (0, 0_u64);
+    let mut account = Held::default();
+    let mut span = Held::default();
+    let length_ns = (boxes - 1) * box_ns;
     for (last, admitted) in log.iter().enumerate() {
-        held += u64::from(admitted.weight);
-        let end = admitted.to_ns / box_ns;
-        let begin = (end + 1).saturating_sub(boxes);
-        while log[first].to_ns / box_ns < begin {
-            held -= u64::from(log[first].weight);
-            first += 1;
-        }
-        checked.spans += 1;
-        if held <= most {
-            continue;
-        }
-        // Of those whose box is not known, only those that are surely inside.
-        let inside = |a: &&Admitted| a.from_ns / box_ns >= begin;
-        let span: Vec<_> = log[first..=last].iter().filter(inside).copied().collect();
-        let surely: u64 = span.iter().map(|a| u64::from(a.weight)).sum();
-        if surely > most {
-            let text = format!(
-                "{surely} were admitted in {boxes} boxes of {} ms that hold {most}",
-                box_ns as f64 / MS as f64
-            );
-            checked.broken = Some((Broken::new(Bound::Upper, text), span));
-            return checked;
+        let first_box = (admitted.to_ns / box_ns + 1).saturating_sub(boxes);
+        let wheres = [
+            (&mut account, first_box * box_ns, "boxes"),
+            (&mut span, admitted.to_ns.saturating_sub(length_ns), "span"),
+        ];
+        for (held, from_ns, what) in wheres {
+            checked.spans += 1;
+            held.move_on(log, last, from_ns);
+            if held.sum <= most {
+                continue;
+            }
+            // Of those whose time is not known, only those that are surely in.
+            let inside = |a: &&Admitted| a.from_ns >= from_ns;
+            let those = log[held.first..=last].iter().filter(inside).copied();
+            let those: Vec<_> = those.collect();
+            let surely: u64 = those.iter().map(|a| u64::from(a.weight)).sum();
+            if surely > most {
+                let ms = |ns: u64| ns as f64 / MS as f64;
+                let span = match what {
+                    "boxes" => format!("{boxes} boxes of {} ms", ms(box_ns)),
+                    _ => format!("a span of {} ms", ms(length_ns)),
+                };
+                let text = format!("{surely} were admitted in {span} that holds {most}");
+                checked.broken = Some((Broken::new(Bound::Upper, text), those));
+                return checked;
+            }
         }
     }
     checked
+}
+
+/// What a span holds that ends with one admission of a log.
+#[derive(Default)]
+struct Held {
+    first: usize,
+    sum: u64,
+}
+
+impl Held {
+    /// The span now ends with the admission `last`, and begins at `from_ns`.
+    fn move_on(&mut self, log: &[Admitted], last: usize, from_ns: u64) {
+        self.sum += u64::from(log[last].weight);
+        while log[self.first].to_ns < from_ns {
+            self.sum -= u64::from(log[self.first].weight);
+            self.first += 1;
+        }
+    }
 }
 
 /// The greatest `Σ weight − rate · t` over all spans that begin and end with an

@@ -26,10 +26,21 @@ impl Scale {
                 setup.view_ms * MS,
                 milli * setup.view_ms / 1_000_000,
             ),
+            Limit::Bucket {
+                milli,
+                interval_ms,
+                burst,
+                wait_ms,
+            } => {
+                let (cost, interval_ns, waiting) =
+                    spaced(milli, interval_ms * MS, wait_ms.unwrap_or(0));
+                (cost, interval_ns, burst + waiting)
+            }
             Limit::Interval {
                 milli,
                 interval_ms,
                 boxes,
+                ..
             } => (
                 interval_ms * MS / u64::from(boxes),
                 interval_ms * MS,

@@ -57,10 +57,25 @@ fn head(setup: &Setup) -> Map<String, Value> {
                 milli,
                 interval_ms,
                 boxes,
+                strict,
             },
         ) => {
-            let limiter = json!({"type": "sliding_window", "interval_ms": interval_ms,
-                "boxes": boxes, "threshold": milli / 1000});
+            let kind = if *strict { "strict_window" } else { "sliding_window" };
+            let limiter = json!({"type": kind, "interval_ms": interval_ms, "boxes": boxes,
+                "threshold": milli / 1000});
+            head.insert("limiter".into(), limiter);
+        }
+        (
+            Form::Alone,
+            Limit::Bucket {
+                milli,
+                interval_ms,
+                burst,
+                ..
+            },
+        ) => {
+            let limiter = json!({"type": "token_bucket", "interval_ms": interval_ms,
+                "count": *milli as f64 / 1e3, "burst": burst});
             head.insert("limiter".into(), limiter);
         }
         _ => {

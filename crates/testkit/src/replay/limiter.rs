@@ -2,25 +2,40 @@
 
 use std::time::Duration;
 
-use flowgate::SlidingWindowLimiter;
+use flowgate::{SlidingWindowLimiter, TokenBucketLimiter};
 
 use super::{Compared, expectation, moment, only};
-use crate::trace::{LimiterKind, LimiterSpec, Settings, Step};
+use crate::trace::{LimiterSpec, Settings, Step};
 
 pub(super) enum World {
-    SlidingWindow(SlidingWindowLimiter),
+    Window(SlidingWindowLimiter),
+    Bucket(TokenBucketLimiter),
 }
 
 impl World {
     pub(super) fn new(spec: &LimiterSpec) -> Result<Self, String> {
-        let interval = Duration::from_millis(spec.interval_ms);
-        match spec.kind {
-            LimiterKind::SlidingWindow => {
-                SlidingWindowLimiter::new(interval, spec.boxes, spec.threshold)
-                    .map(World::SlidingWindow)
-                    .map_err(|error| error.to_string())
+        let ms = Duration::from_millis;
+        let window = match *spec {
+            LimiterSpec::SlidingWindow {
+                interval_ms,
+                boxes,
+                threshold,
+            } => SlidingWindowLimiter::new(ms(interval_ms), boxes, threshold),
+            LimiterSpec::StrictWindow {
+                interval_ms,
+                boxes,
+                threshold,
+            } => SlidingWindowLimiter::strict(ms(interval_ms), boxes, threshold),
+            LimiterSpec::TokenBucket {
+                interval_ms,
+                count,
+                burst,
+            } => {
+                let made = TokenBucketLimiter::new(count, ms(interval_ms), burst);
+                return made.map(World::Bucket).map_err(|error| error.to_string());
             }
-        }
+        };
+        window.map(World::Window).map_err(|error| error.to_string())
     }
 
     pub(super) fn step(&self, step: &Step, settings: &Settings) -> Compared {
@@ -30,7 +45,8 @@ impl World {
         let now = moment(step, settings, false);
         let weight = step.count.unwrap_or(1);
         let passed = match self {
-            World::SlidingWindow(limiter) => limiter.acquire_at(now, weight).is_ok(),
+            World::Window(limiter) => limiter.acquire_at(now, weight).is_ok(),
+            World::Bucket(limiter) => limiter.acquire_at(now, weight).is_ok(),
         };
         let found = if passed { "pass" } else { "block" };
         only(expectation(step)?, "result", &found.into())

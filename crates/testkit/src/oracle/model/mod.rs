@@ -10,20 +10,20 @@
 //! goes on from what the limiter did.
 
 mod answer;
+mod bucket;
 mod figures;
 mod line;
 mod rule;
 mod window;
 
-use super::case::{Call, How, Limit, MS, Setup};
+use super::case::{Call, Form, How, Limit, MS, Setup};
 use super::log::Broken;
 
 pub(crate) use answer::Verdict;
 use answer::{Answer, combine};
 use figures::Figures;
-use line::Place;
 pub(crate) use rule::cost_ns;
-use rule::{Asked, Rule};
+use rule::{Asked, Rule, Share};
 use window::Window;
 
 /// All limits of one resource, as the documents have them.
@@ -50,7 +50,7 @@ struct Stay {
     arrived: u64,
     /// When its wait ends; it waits until it has begun.
     due: Option<u64>,
-    places: Vec<(usize, u32, Place)>,
+    shares: Vec<(usize, u32, Share)>,
     lent: bool,
 }
 
@@ -75,9 +75,14 @@ impl Model {
         }
     }
 
-    /// The clock reads `ns`; the newest reading counts.
+    /// The clock reads `ns`; the newest reading counts. A bucket on its own
+    /// charges each call at its own reading.
     pub(crate) fn set_time(&mut self, ns: u64) -> u64 {
-        self.now = self.now.max(ns);
+        let is_bucket = matches!(self.setup.sets[0][0], Limit::Bucket { .. });
+        self.now = match self.setup.form {
+            Form::Alone if is_bucket => ns,
+            _ => self.now.max(ns),
+        };
         self.now
     }
 
@@ -130,10 +135,10 @@ impl Model {
         };
         let due = self.now + wait;
         let lent = wait > 0 && !self.setup.queues();
-        let mut places = Vec::new();
+        let mut shares = Vec::new();
         for (index, rule) in self.rules.iter_mut().enumerate() {
-            if let Some(place) = rule.commit(self.now, call, wait) {
-                places.push((index, rule.epoch(), place));
+            if let Some(share) = rule.commit(self.now, call, wait) {
+                shares.push((index, rule.epoch(), share));
             }
         }
         for window in &mut self.windows {
@@ -153,7 +158,7 @@ impl Model {
             call: *call,
             arrived: self.now,
             due: (wait > 0).then_some(due),
-            places,
+            shares,
             lent,
         };
         let id = call.id as usize;
@@ -190,8 +195,8 @@ impl Model {
             self.figures.ended(self.now, stay.arrived, weight, how);
             return;
         }
-        for (index, epoch, place) in stay.places {
-            self.rules[index].give_back(self.now, stay.call.key, epoch, place);
+        for (index, epoch, share) in stay.shares {
+            self.rules[index].give_back(self.now, stay.call.key, epoch, share);
         }
         for window in &mut self.windows {
             window.take_back(id);

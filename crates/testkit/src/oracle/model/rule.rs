@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::super::case::{Call, Limit, MS, Setup};
 use super::answer::{Answer, Waits};
+use super::bucket::{Bucket, Size, Tokens};
 use super::line::{Line, Offer, Place};
 use super::window::Window;
 
@@ -16,19 +17,27 @@ pub(super) struct Rule {
     /// Which of the resource's counts it looks at.
     window: Option<usize>,
     line: Line,
+    bucket: Option<Bucket>,
     lines: HashMap<u32, Line>,
-    buckets: HashMap<u32, Bucket>,
+    values: HashMap<u32, Filled>,
     /// Calls of each value in flight.
     at_once: HashMap<u32, HashSet<u32>>,
     /// Grows when the rule starts anew.
     epoch: u32,
 }
 
-/// Tokens of one value.
+/// Tokens of one value, as Sentinel fills them up.
 #[derive(Clone, Copy, Debug)]
-struct Bucket {
+struct Filled {
     tokens: u64,
     filled_ms: u64,
+}
+
+/// What a call holds of what a rule remembers itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Share {
+    Place(Place),
+    Tokens(Tokens),
 }
 
 /// What a rule is asked.
@@ -55,8 +64,11 @@ impl Rule {
                 Some((setup.view_box_ns(), u64::from(setup.view_boxes)))
             }
             Limit::Interval {
-                interval_ms, boxes, ..
-            } => Some((interval_ms * MS / u64::from(boxes), u64::from(boxes))),
+                interval_ms,
+                boxes,
+                strict,
+                ..
+            } => Some(Setup::boxes_of(interval_ms, boxes, strict)),
             _ => None,
         };
         let window = key.map(|(box_ns, boxes)| {
@@ -71,8 +83,9 @@ impl Rule {
             view_ms: setup.view_ms,
             window,
             line: Line::default(),
+            bucket: bucket_of(limit),
             lines: HashMap::new(),
-            buckets: HashMap::new(),
+            values: HashMap::new(),
             at_once: HashMap::new(),
             epoch: 0,
         }
@@ -98,8 +111,9 @@ impl Rule {
         }
         self.limit = limit.clone();
         self.line = Line::default();
+        self.bucket = bucket_of(limit);
         self.lines.clear();
-        self.buckets.clear();
+        self.values.clear();
         self.at_once.clear();
         self.epoch += 1;
     }
@@ -183,6 +197,7 @@ impl Rule {
                     false => Answer::refuse(),
                 }
             }
+            Limit::Bucket { wait_ms, .. } => self.offer_tokens(now, weight, wait_ms),
             Limit::ParamTokens { .. } => {
                 let bucket = self.filled(call.key, now);
                 match weight <= bucket.tokens {
@@ -218,15 +233,34 @@ impl Rule {
         }
     }
 
+    /// Tokens now, or as soon as they have flowed in.
+    fn offer_tokens(&self, now: u64, weight: u64, wait_ms: Option<u64>) -> Answer {
+        let Some(bucket) = self.bucket.as_ref().filter(|_| weight > 0) else {
+            return Answer::admit(0);
+        };
+        let Some((least, most)) = bucket.waits(now, weight) else {
+            return Answer::refuse();
+        };
+        let longest = wait_ms.unwrap_or(0) * MS;
+        Answer {
+            refusal: (most > longest).then_some(None),
+            waits: match least <= longest {
+                true if least == most => Waits::One(least),
+                true => Waits::Between(least, most.min(longest)),
+                false => Waits::None,
+            },
+        }
+    }
+
     /// The bucket of a value, refilled if it is time.
-    fn filled(&self, key: u32, now: u64) -> Bucket {
+    fn filled(&self, key: u32, now: u64) -> Filled {
         let Limit::ParamTokens {
             milli,
             burst,
             period_s,
         } = self.limit
         else {
-            return Bucket {
+            return Filled {
                 tokens: 0,
                 filled_ms: 0,
             };
@@ -234,8 +268,8 @@ impl Rule {
         let now_ms = now / MS;
         let period_ms = period_s * 1000;
         let full = (milli + burst * 1000) / 1000;
-        let Some(bucket) = self.buckets.get(&key) else {
-            return Bucket {
+        let Some(bucket) = self.values.get(&key) else {
+            return Filled {
                 tokens: full,
                 filled_ms: now_ms,
             };
@@ -246,14 +280,14 @@ impl Rule {
         }
         let gained = u128::from(elapsed_ms) * u128::from(milli) / (u128::from(period_ms) * 1000);
         let tokens = (u128::from(bucket.tokens) + gained).min(full.into()) as u64;
-        Bucket {
+        Filled {
             tokens,
             filled_ms: now_ms,
         }
     }
 
     /// Counts an admitted call in what the rule remembers itself.
-    pub(super) fn commit(&mut self, now: u64, call: &Call, wait: u64) -> Option<Place> {
+    pub(super) fn commit(&mut self, now: u64, call: &Call, wait: u64) -> Option<Share> {
         let weight = u64::from(call.weight);
         match self.limit {
             Limit::Line {
@@ -262,7 +296,7 @@ impl Rule {
                 wait_ms,
             } if weight > 0 => {
                 let cost = cost_ns(weight, interval_ms * MS, milli);
-                Some(place(&mut self.line, now, cost, wait_ms * MS, wait))
+                Some(Share::Place(place(&mut self.line, now, cost, wait_ms * MS, wait)))
             }
             Limit::ParamLine {
                 milli,
@@ -271,16 +305,27 @@ impl Rule {
             } if weight > 0 => {
                 let cost = cost_ns(weight, period_s * SECOND_NS, milli);
                 let line = self.lines.entry(call.key).or_default();
-                Some(place(line, now, cost, wait_ms * MS, wait))
+                Some(Share::Place(place(line, now, cost, wait_ms * MS, wait)))
             }
             Limit::WarmUpLine { milli, .. } if weight > 0 => {
                 let cost = cost_ns(weight, SECOND_NS, milli);
-                Some(self.line.take_any(now, cost, wait))
+                Some(Share::Place(self.line.take_any(now, cost, wait)))
+            }
+            Limit::Bucket { wait_ms, .. } if weight > 0 => {
+                let bucket = self.bucket.as_mut()?;
+                bucket.settle(now);
+                // Another rule may have made it wait.
+                let own = match bucket.waits(now, weight) {
+                    Some((least, most)) if least == most => least,
+                    _ if wait_ms.is_none() => 0,
+                    _ => wait,
+                };
+                Some(Share::Tokens(bucket.take(now + own, weight)))
             }
             Limit::ParamTokens { .. } if weight > 0 => {
                 let mut bucket = self.filled(call.key, now);
                 bucket.tokens = bucket.tokens.saturating_sub(weight);
-                self.buckets.insert(call.key, bucket);
+                self.values.insert(call.key, bucket);
                 None
             }
             Limit::ParamAtOnce { .. } => {
@@ -291,16 +336,21 @@ impl Rule {
         }
     }
 
-    /// A call gives its place in the line back.
-    pub(super) fn give_back(&mut self, now: u64, key: u32, epoch: u32, place: Place) {
+    /// A call gives back what it holds.
+    pub(super) fn give_back(&mut self, now: u64, key: u32, epoch: u32, share: Share) {
         if epoch != self.epoch {
             return;
         }
-        match self.limit {
-            Limit::ParamLine { .. } => {
+        match (share, &self.limit) {
+            (Share::Tokens(tokens), _) => {
+                if let Some(bucket) = &mut self.bucket {
+                    bucket.give_back(tokens);
+                }
+            }
+            (Share::Place(place), Limit::ParamLine { .. }) => {
                 self.lines.entry(key).or_default().give_back(now, place);
             }
-            _ => self.line.give_back(now, place),
+            (Share::Place(place), _) => self.line.give_back(now, place),
         }
     }
 
@@ -310,6 +360,23 @@ impl Rule {
             running.remove(&call.id);
         }
     }
+}
+
+fn bucket_of(limit: &Limit) -> Option<Bucket> {
+    let Limit::Bucket {
+        milli,
+        interval_ms,
+        burst,
+        ..
+    } = *limit
+    else {
+        return None;
+    };
+    Some(Bucket::new(Size {
+        milli,
+        interval_ns: interval_ms * MS,
+        burst,
+    }))
 }
 
 /// What a line says to a call.

@@ -63,6 +63,8 @@ struct Traffic<'r> {
     keys: u64,
     held_max: usize,
     cancels: bool,
+    /// Whether the second view is the only count that calls are in.
+    one_count: bool,
 }
 
 impl<'r> Traffic<'r> {
@@ -92,6 +94,7 @@ impl<'r> Traffic<'r> {
                 false => random.pick(&[0, 2]),
             },
             cancels: random.once_in(2),
+            one_count: !run.setup.sets[0].iter().any(Limit::is_interval),
         }
     }
 }
@@ -231,7 +234,7 @@ impl Caller<'_> {
             }
             return;
         };
-        let wait = entered.wait_ns;
+        let (wait, reading) = (entered.wait_ns, entered.charged_ns);
         let waits = matches!(entered.held, Held::Waiting(_));
         if waits && self.traffic.cancels && self.random.once_in(4) {
             entered.held.end(How::Cancelled);
@@ -251,12 +254,16 @@ impl Caller<'_> {
             weight: call.weight,
             key: call.key,
         };
+        let one_count = self.traffic.one_count;
         let counted = match &held {
+            // The window that it borrowed from begins a wait after the reading,
+            // or after the beginning of a newer window that others had opened.
+            _ if lent => admitted(before + wait, after + wait),
             Held::Running(entry) => {
+                // Exact for the second view. A count of an interval's own may
+                // have it in an older box, if the call has slept between the two.
                 let charged = entry.entered().map_or(0, flowgate::Timestamp::as_nanos);
-                let due = charged + entry.waited().as_nanos() as u64;
-                let at = if lent { due } else { charged };
-                admitted(at, at)
+                admitted(if one_count { charged } else { before }, charged)
             }
             _ => admitted(before, after),
         };
@@ -264,7 +271,11 @@ impl Caller<'_> {
             self.notes.too_many = Some(counted);
         }
         self.notes.log.counted.push(counted);
-        let released = admitted(before + wait, after + wait);
+        // A limiter on its own says which reading it was handed.
+        let released = match &held {
+            Held::Nothing => admitted(reading, reading),
+            _ => admitted(before + wait, after + wait),
+        };
         self.notes.log.released.push(released);
         self.notes.passed += weight;
         self.held.push((*call, held));
