@@ -30,49 +30,47 @@
 //! at 0, five have flowed in at 5 and are taken; had the first call not been, the
 //! bucket would have run over, and it has no more than five to give.
 //!
-//! Think of the line of all tokens taken, each the stretch of time that it needs
-//! to flow in: call `i` has the stretch that ends at `E_i` (its `T'`) and is
-//! `k_i·C` long. Time eats the line from its beginning; what a call may give back
-//! is what time has not eaten yet, and then all stretches behind it move up. So
+//! Think of the line of all tokens taken, each a stretch of the time in which
+//! it flows in: call `i` has the stretch of length `k_i·C` that ends at `E_i`, at
+//! first its `T'`. Time eats the line from its beginning. A call may give back
+//! what time has not eaten of its stretch, and all stretches behind move up:
 //!
 //! ```text
 //! R = min(k·C, E − newest·A)      newest: the latest time charged to any call
+//! R = k·C                         if nobody is behind it
 //! ```
 //!
-//! goes back. *Proof.* Beside the word, let each `E_i` go down by `R` whenever a
-//! call before `i` gives `R` back. Calls that have given back do not count. Three
-//! things hold after each step:
+//! *Proof.* Say that each `E_i` goes down by `R` when a call before `i` gives `R`
+//! back; calls that have given back do not count any more. At all times
 //!
-//! 1. `E_i ≥ r_j·A +` all that calls from `j` to `i` took, for each `j` up to `i`;
-//! 2. `E_i ≥ E_h +` all that calls behind `h` up to `i` took, for each `h` before
-//!    `i`;
-//! 3. `T` is at least the `E` of the last call, and so are both sums up to it.
+//! 1. `E_i ≥ r_j·A +` what calls from `j` to `i` took, for each `j` up to `i`;
+//! 2. `E_i ≥ E_h +` what calls behind `h` up to `i` took, for each `h` before `i`;
+//! 3. `T` is at least the last `E`.
 //!
-//! Taking keeps them, as `T'` is at least `T + k·C` and at least `r·A + k·C`. If
-//! `g` gives back, then of a sum that counted `k_g·C` at least `R` is gone too.
-//! What is left is 1. for `j` behind `g`, which stays by 2.:
-//! `E_i − R ≥ E_g − R + … ≥ newest·A + …`, and `newest ≥ r_j`. Bound: 1. says of
-//! the last call `l` in a span what the first proof needs. ∎ (If nobody behind
-//! `g` is left, `R = k·C` is right whatever the time.)
+//! Taking keeps this, as `T'` is at least `T + k·C` and at least `r·A + k·C`. When
+//! `g` gives back, each sum that counted it loses `k_g·C`, at least as much as
+//! `R`. A sum that did not, and whose `E_i` moved, is one of 1. with `j` behind
+//! `g`. It holds by 2.: `E_i − R ≥ E_g − R + … ≥ newest·A + …`, and
+//! `newest ≥ r_j`. So 1. holds when the last call of a span takes, which is what
+//! the bound needs. ∎
 //!
-//! `E_g` is known but for what calls before `g` have given back since. Counting
-//! all that anybody has given back since is on the safe side; a call that is the
-//! last in the line moves nobody, and is not counted. So all of it goes back if
-//! nobody else has come, or at the same instant and nobody else has given back.
-//! Else a call loses at most what flowed in while it held, and what others gave
-//! back meanwhile, and both only where the bucket is so full that it would have
-//! run over.
+//! `E` itself is not known, as nobody notes which calls were before which. Two
+//! things less than it are. Counting all that anybody has given back since:
+//! `T' − since`. And 1. with `j = i`: `r·A + k·C`. If the greater of them is no
+//! less than `T`, then by 2. and 3. nobody is behind. So all of it goes back if
+//! nobody has come since, or all who did were charged at the same time. Else a
+//! call loses at most what flowed in between, and that only if the bucket would
+//! have run over, or others gave back meanwhile.
 //!
 //! **Who waits behind.** If not all goes back and the call's release is still to
 //! come, it leaves a [hole](crate::holes) instead: a newcomer that takes no
 //! more tokens is released at its time. Nobody is re-timed.
 //!
 //! **Orders.** `newest` is raised before the swap that takes, so whoever sees
-//! the word sees it. Those who give back take turns under a lock, so that the
-//! word only grows between their look and their swap: a word that is the same is
-//! unchanged. `returned` grows after their swap; a call notes it before its own,
-//! so what it does not count as of before, it counts as of since. No lock is
-//! taken by a call that takes.
+//! the word sees it. Those who give back take turns under a lock: in a turn the
+//! word only grows, so one that is the same is unchanged. What they gave back is
+//! counted after their swap, and a call looks at that count before its own swap:
+//! what it finds there happened before it. No lock is taken by a call that takes.
 
 mod decimal;
 #[cfg(not(loom))]
@@ -101,8 +99,8 @@ pub struct TokenBucket {
     full_at: AtomicU128,
     /// The latest time charged to a call that took, or was about to.
     newest_ns: AtomicU64,
-    /// Tokens given back by calls that were not the last. It may wrap: nobody
-    /// holds tokens while 2⁶⁴ others are given back.
+    /// Tokens given back by calls that had others behind them, up to
+    /// [`Quota::countable`].
     returned: AtomicU64,
     giving_back: Mutex<()>,
     holes: Holes,
@@ -117,8 +115,13 @@ pub struct Taken(Share);
 enum Share {
     #[default]
     Nothing,
-    /// Where its stretch of the line ends, and what had been given back before.
-    Stretch { end: u128, returned: u64 },
+    Stretch {
+        /// Where its stretch of the line ends, and on top of that all that was
+        /// given back before.
+        mark: u128,
+        /// When it was charged.
+        release_ns: u64,
+    },
     /// The place of somebody who gave up.
     Hole(Hole),
 }
@@ -192,6 +195,7 @@ impl TokenBucket {
             return Ok(Granted { taken, release });
         }
         let now_ns = now.as_nanos();
+        let quota = &self.quota;
         // Acquire, before the word: of what it counts, all is in the word.
         let returned = self.returned.load(Ordering::Acquire);
         let mut full_at = self.full_at.load(Ordering::Acquire);
@@ -209,7 +213,6 @@ impl TokenBucket {
                 }
             }
             self.has_charged_at(release_ns);
-            let quota = &self.quota;
             let end = full_at.max(quota.units_at(release_ns)) + quota.units_of(weight.into());
             // AcqRel: see "Orders" above; failure: the word is looked at anew.
             match self
@@ -217,7 +220,8 @@ impl TokenBucket {
                 .compare_exchange(full_at, end, Ordering::AcqRel, Ordering::Acquire)
             {
                 Ok(_) => {
-                    let taken = Taken(Share::Stretch { end, returned });
+                    let mark = end + quota.units_of(returned);
+                    let taken = Taken(Share::Stretch { mark, release_ns });
                     let release = Timestamp::from_nanos(release_ns);
                     return Ok(Granted { taken, release });
                 }
@@ -231,7 +235,7 @@ impl TokenBucket {
         let now_ns = now.as_nanos();
         match taken.0 {
             Share::Nothing => {}
-            Share::Stretch { end, returned } => self.shrink(end, returned, weight, now_ns),
+            Share::Stretch { mark, release_ns } => self.shrink(mark, release_ns, weight, now_ns),
             Share::Hole(hole) if hole.release_ns > now_ns => self.holes.leave(hole, now_ns),
             Share::Hole(_) => {}
         }
@@ -287,31 +291,30 @@ impl TokenBucket {
     }
 
     #[cold]
-    fn shrink(&self, end: u128, returned: u64, weight: u32, now_ns: u64) {
+    fn shrink(&self, mark: u128, release_ns: u64, weight: u32, now_ns: u64) {
         let quota = &self.quota;
         let cost = quota.units_of(weight.into());
         let _turn = unpoisoned(self.giving_back.lock());
-        let returned_now = self.returned.load(Ordering::Acquire);
-        let since = returned_now.wrapping_sub(returned);
+        let returned = self.returned.load(Ordering::Acquire);
+        // Where the stretch ends now, at least.
+        let mut end = quota.units_at(release_ns) + cost;
+        if returned < quota.countable() {
+            end = end.max(mark.saturating_sub(quota.units_of(returned)));
+        }
         let mut full_at = self.full_at.load(Ordering::Acquire);
         loop {
-            let is_last = full_at == end && since == 0;
+            let is_last = end >= full_at;
             let back = match is_last {
                 true => cost,
+                // Nobody in the word, as it was seen, was charged later.
                 false => {
-                    // Acquire by the word: nobody in it was charged later.
                     let newest = quota.units_at(self.newest_ns.load(Ordering::Relaxed));
-                    let moved = u128::from(since).saturating_mul(quota.units_of(1));
-                    cost.min(end.saturating_sub(newest).saturating_sub(moved))
+                    cost.min(end.saturating_sub(newest))
                 }
             };
-            if back < cost {
-                let first_ns = quota.first_ns_at(end.saturating_sub(quota.capacity));
-                if let Some(release_ns) = first_ns.filter(|first_ns| *first_ns > now_ns) {
-                    let cost = weight.into();
-                    self.holes.leave(Hole { release_ns, cost }, now_ns);
-                    return;
-                }
+            if back < cost && release_ns > now_ns {
+                let cost = weight.into();
+                return self.holes.leave(Hole { release_ns, cost }, now_ns);
             }
             if back == 0 {
                 return;
@@ -323,9 +326,10 @@ impl TokenBucket {
             {
                 Ok(_) if is_last => return,
                 Ok(_) => {
+                    let returned = returned.saturating_add(weight.into());
                     // Release: who counts it finds the word without it.
-                    let counted = returned_now.wrapping_add(weight.into());
-                    self.returned.store(counted, Ordering::Release);
+                    self.returned
+                        .store(returned.min(quota.countable()), Ordering::Release);
                     return;
                 }
                 Err(found) => full_at = found,
@@ -348,7 +352,7 @@ impl TokenBucket {
     }
 }
 
-/// Marks the second word of a hole. No end of a stretch comes so far.
+/// Marks the second word of a hole. No mark of a stretch comes so far.
 const IS_HOLE: u64 = 1 << 63;
 
 impl Taken {
@@ -357,7 +361,7 @@ impl Taken {
     pub fn to_words(self) -> [u64; 3] {
         match self.0 {
             Share::Nothing => [0; 3],
-            Share::Stretch { end, returned } => [end as u64, (end >> 64) as u64, returned],
+            Share::Stretch { mark, release_ns } => [mark as u64, (mark >> 64) as u64, release_ns],
             Share::Hole(hole) => [hole.release_ns, IS_HOLE, hole.cost],
         }
     }
@@ -367,9 +371,9 @@ impl Taken {
         Taken(match words {
             [0, 0, _] => Share::Nothing,
             [release_ns, IS_HOLE, cost] => Share::Hole(Hole { release_ns, cost }),
-            [low, high, returned] => Share::Stretch {
-                end: u128::from(high) << 64 | u128::from(low),
-                returned,
+            [low, high, release_ns] => Share::Stretch {
+                mark: u128::from(high) << 64 | u128::from(low),
+                release_ns,
             },
         })
     }

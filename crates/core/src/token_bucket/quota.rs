@@ -59,7 +59,7 @@ pub struct QuotaError {
 }
 
 /// What a word may grow to: all sums of two such times fit, and a bit is left.
-const UNITS_MAX: u128 = 1 << 127;
+const UNITS_MAX: u128 = 1 << 126;
 
 impl Quota {
     /// `count` tokens per `period`, and room for `burst` tokens. The count is
@@ -130,6 +130,11 @@ impl Quota {
         u128::from(weight) * self.units_per_token
     }
 
+    /// How many tokens come to no more units than a word may grow to.
+    pub(super) fn countable(&self) -> u64 {
+        u64::try_from(UNITS_MAX / self.units_per_token).unwrap_or(u64::MAX)
+    }
+
     /// The first nanosecond that is not before `units`; `None` if there is
     /// none.
     pub(super) fn first_ns_at(&self, units: u128) -> Option<u64> {
@@ -169,7 +174,7 @@ fn units(count: f64, period: Duration) -> Result<(u64, u128), &'static str> {
             let g = gcd(written.numerator, per_period);
             // Half of a word is left for the burst.
             let per_ns = u64::try_from(written.numerator / g).ok()?;
-            (per_ns < 1 << 62).then_some((per_ns, per_period / g))
+            (per_ns < 1 << 61).then_some((per_ns, per_period / g))
         })
         .ok_or("too fine to be held exactly; give the rate in fewer digits")
 }

@@ -40,8 +40,8 @@ pub enum View<'a> {
 }
 
 impl Interval {
-    /// At most this many boxes: the first call of each box, and every refused
-    /// one, looks at all of them.
+    /// At most this many boxes: the first call of each box looks at all of them,
+    /// and a refused one may.
     pub const BOXES_MAX: u32 = 1_000;
 
     /// In how many boxes a strict interval is counted if nobody says otherwise.
@@ -67,7 +67,7 @@ impl Interval {
         window_width_ns(boxes, interval)?;
         if boxes > Self::BOXES_MAX {
             return Err(fail(
-                "at most 1000 boxes, as each refused call looks at all",
+                "at most 1000 boxes, as a refused call may look at all",
             ));
         }
         let whole = interval.subsec_nanos().is_multiple_of(1_000_000);
