@@ -9,8 +9,9 @@ use crossbeam_utils::CachePadded;
 
 use crate::sync::{AtomicU64, AtomicUsize, OnceLock, Ordering};
 
-/// How often threads must have met before a counter is spread.
-pub(crate) const MEETINGS: usize = 64;
+/// How often threads must have met before a counter is spread. Schedules are too
+/// short for many meetings, and are to come to what follows them.
+pub(crate) const MEETINGS: usize = if cfg!(shuttle) { 1 } else { 64 };
 
 /// How many numbers a spread counter has.
 const SHARES: usize = 8;
@@ -73,6 +74,7 @@ impl Tally {
 }
 
 /// Threads are numbered as they come, so that neighbours are spread evenly.
+#[cfg(not(shuttle))]
 pub(crate) fn thread_number() -> usize {
     // Numbers of the process, of no engine: no model has a say in them.
     static THREADS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
@@ -81,6 +83,12 @@ pub(crate) fn thread_number() -> usize {
     }
     // A thread that is being torn down may count anywhere.
     NUMBER.try_with(|number| *number).unwrap_or(0)
+}
+
+/// The number of the task: all run on one thread.
+#[cfg(shuttle)]
+pub(crate) fn thread_number() -> usize {
+    shuttle::current::me().into()
 }
 
 #[cfg(test)]

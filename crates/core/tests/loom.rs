@@ -15,6 +15,8 @@
 
 #[path = "loom/permits.rs"]
 mod permits;
+#[path = "loom/sliding.rs"]
+mod sliding;
 #[path = "loom/token_bucket.rs"]
 mod token_bucket;
 
@@ -282,6 +284,30 @@ fn of_two_borrowers_exactly_one_gets_the_last_place() {
             borrowed.waiting(span, 1),
             u64::from(mine) + u64::from(other)
         );
+    });
+}
+
+/// One pass is given back and taken again while somebody borrows: the word of the
+/// window is then as it was, though in between there was room. Fails if a
+/// borrower, or an ordinary caller that looks ahead, counts the present window
+/// anew instead of by the word that it will swap.
+#[test]
+fn a_borrower_does_not_lend_what_was_free_for_a_moment_only() {
+    model(3, || {
+        let ring = passes(2);
+        let borrowed = Arc::new(Borrowed::new(2));
+        let span = Span::new(1, 2);
+        open(&ring, span);
+        let held = ring.reserve(at(1), 1, span, 1, None).expect("all is free");
+        let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
+        let ordinary = thread::spawn(move || {
+            r.give_back(held);
+            r.reserve(at(1), 1, span, 1, Some(&b)).is_ok()
+        });
+        let loan = ring.borrow(at(1), 1, span, 1, WIDTH, &borrowed).is_ok();
+        let ordinary = ordinary.join().unwrap();
+        assert!(!(loan && ordinary), "both have it");
+        assert!(ring.passes_in(at(2), span, Some(&borrowed)) <= 1);
     });
 }
 

@@ -39,7 +39,7 @@ use std::time::Duration;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
-use super::passes::Span;
+use super::passes::{Seen, Span};
 use super::{LeapArray, Passes};
 
 /// Amounts borrowed from windows to come; one ring beside a [`LeapArray`].
@@ -297,7 +297,7 @@ impl<B: Passes> LeapArray<B> {
             let Some(seen) = self.look(now, span, Some(borrowed)) else {
                 continue;
             };
-            let found = self.lender(now, amount, span, seen.number, limit, wait_max, borrowed);
+            let found = self.lender(now, amount, span, &seen, limit, wait_max, borrowed);
             let Some((window, wait)) = found else {
                 return Err(BorrowRefused);
             };
@@ -335,24 +335,25 @@ impl<B: Passes> LeapArray<B> {
         wait_max: Duration,
         borrowed: &Borrowed,
     ) -> bool {
-        let (number, amount) = (self.current(now).number, u64::from(n));
-        let lender = self.lender(now, amount, span, number, limit, wait_max, borrowed);
+        let seen = self.glance(now, span, Some(borrowed));
+        let lender = self.lender(now, u64::from(n), span, &seen, limit, wait_max, borrowed);
         lender.is_some()
     }
 
     /// The first window to come that has room for `amount`, seen from the
-    /// present one `number`, and the time until it begins.
+    /// present one, and the time until it begins.
     #[expect(clippy::too_many_arguments, reason = "all of them decide")]
     fn lender(
         &self,
         now: Timestamp,
         amount: u64,
         span: Span,
-        number: u64,
+        seen: &Seen<'_>,
         limit: u64,
         wait_max: Duration,
         borrowed: &Borrowed,
     ) -> Option<(u64, Duration)> {
+        let number = seen.number;
         let present = span.window(number);
         // As the reference has it: everything borrowed counts against each
         // window to come. That leaves later windows within the limit too,
@@ -363,7 +364,7 @@ impl<B: Passes> LeapArray<B> {
             if wait >= wait_max || waiting >= limit || waiting + amount > AMOUNT_MAX {
                 return None;
             }
-            let left = self.left_in(span, number, ahead) + borrowed.begun_by(span, number, ahead);
+            let left = self.left_in(span, seen, ahead) + borrowed.begun_by(span, number, ahead);
             (left + waiting + amount <= limit).then_some((present + ahead, wait))
         })
     }

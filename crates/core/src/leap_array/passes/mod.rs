@@ -153,7 +153,7 @@ impl<B: Passes> LeapArray<B> {
         let place = present.bucket().earlier();
         let passes = match place.and_then(|place| place.load().sum(present.lap())) {
             Some(before) => before + present.bucket().passes().get(present.lap()),
-            None => self.left_in(span, head, 0),
+            None => self.passes_of(span.first(head, 0), head),
         };
         passes + begun
     }
@@ -173,16 +173,30 @@ impl<B: Passes> LeapArray<B> {
         borrowed: Option<&Borrowed>,
         own: Option<Loan>,
     ) -> Result<(), Full> {
-        let amount = u64::from(n);
-        let present = self.current(now);
         let seen = Seen {
-            cell: present.bucket().passes(),
-            number: present.number,
-            word: 0,
-            sum: self.passes_in(now, span, borrowed),
             own,
+            ..self.glance(now, span, borrowed)
         };
-        self.room(now, span, borrowed, &seen, amount, limit)
+        self.room(now, span, borrowed, &seen, u64::from(n), limit)
+    }
+
+    /// What is there now, for those who take nothing: nothing is sealed, and the
+    /// word is not one to be swapped.
+    pub(super) fn glance(
+        &self,
+        now: Timestamp,
+        span: Span,
+        borrowed: Option<&Borrowed>,
+    ) -> Seen<'_> {
+        let present = self.current(now);
+        let cell = present.bucket().passes();
+        Seen {
+            cell,
+            number: present.number,
+            word: cell.get(present.lap()),
+            sum: self.passes_in(now, span, borrowed),
+            own: None,
+        }
     }
 
     /// Gives back what was taken, if its window is still in the ring.
@@ -290,8 +304,19 @@ impl<B: Passes> LeapArray<B> {
 
     /// Passes that will still be in the span when the window `ahead` of the
     /// present one begins.
-    pub(super) fn left_in(&self, span: Span, number: u64, ahead: u64) -> u64 {
-        self.passes_of(span.first(number, ahead), number)
+    ///
+    /// Those of the present box are the ones in the word that was seen, as it is
+    /// that word that is swapped. Read anew they may be fewer, after a giving
+    /// back, and as many again when the word is swapped. Boxes before it only
+    /// shrink.
+    pub(super) fn left_in(&self, span: Span, seen: &Seen<'_>, ahead: u64) -> u64 {
+        let (first, present) = (span.first(seen.number, ahead), seen.number);
+        if first > present {
+            return 0;
+        }
+        let earlier = present.checked_sub(1);
+        let earlier = earlier.map_or(0, |last| self.passes_of(first, last));
+        earlier + (seen.word & PASSES_MAX)
     }
 
     /// Passes in the boxes `first..=last`, as far as the ring has them.

@@ -53,7 +53,7 @@ impl<B: Passes> LeapArray<B> {
                 let own = seen.own.filter(|own| own.window() <= present + ahead);
                 let due = b.due_by(span, seen.number, ahead);
                 let due = due.saturating_sub(own.map_or(0, |own| own.amount()));
-                self.left_in(span, seen.number, ahead) + due
+                self.left_in(span, seen, ahead) + due
             })
             .find(|sum| sum + amount > limit)
     }

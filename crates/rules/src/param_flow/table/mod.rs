@@ -271,7 +271,7 @@ impl Mixer {
     fn random() -> Self {
         let random = RandomState::new();
         // A model has to be the same each time.
-        let key = |n: u64| match cfg!(loom) {
+        let key = |n: u64| match cfg!(any(loom, shuttle)) {
             true => n * 0x2545_f491_4f6c_dd1d,
             false => random.hash_one(n),
         };
