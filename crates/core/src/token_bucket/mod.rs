@@ -40,10 +40,10 @@
 //! `T ≥ n_j·A +` what `j` and all calls after it took, for each `j`, and
 //! `T ≥ N·A`. Taking keeps this, as `T'` is `k·C` more than `T` and than `r·A`, of
 //! which one is at least `n·A`. As `n ≥ r`, it says what the bound needs when the
-//! last call of a span takes. When `g` gives back, then for `j` before `g` at least
-//! `R` goes from both sides. For `j` after `g`: as it held for `g`, `T − R` is at
-//! least `N·A` and what all after `g` took, of which `j` and those after it are
-//! some; and `N ≥ n_j`. ∎
+//! last call of a span takes. When `g` gives back, then for `j` before `g` the sum
+//! loses `k·C`, and `T` no more than that. For `j` after `g`: as it held for `g`,
+//! `T − R` is at least `N·A` and what all after `g` took, of which `j` and those
+//! after it are some; and `N ≥ n_j`. ∎
 //!
 //! `N` is in the same word, so no swap misses it ([`Level`]). All goes back if
 //! nobody has come since, or all who did were charged at the same time; else a

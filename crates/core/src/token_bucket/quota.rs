@@ -256,7 +256,8 @@ mod tests {
             (1.0, Duration::MAX, u64::MAX, "give a smaller burst"),
             (1.0, DAY, u64::MAX, ""),
             (1e9, SECOND, u64::MAX, ""),
-            (1.0 / 3.0, DAY, 1_000_000, ""),
+            (1.0 / 3.0, DAY, 100_000, ""),
+            (1.0 / 3.0, DAY, 1_000_000, "give a smaller burst"),
             (1e17, SECOND, 1, ""),
         ];
         for (count, period, burst, told) in table {
