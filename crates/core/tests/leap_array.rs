@@ -302,6 +302,16 @@ fn a_ring_that_cannot_be_is_refused_with_the_reason() {
     }
 }
 
+#[test]
+fn a_ring_says_how_many_windows_it_has_and_how_long_they_are() {
+    for slots in RING_SIZES {
+        let ring = ring(slots);
+        assert_eq!(ring.sample_count(), slots as usize);
+        assert_eq!(ring.window_length(), Duration::from_millis(100));
+        assert_eq!(ring.interval(), Duration::from_millis(100) * slots);
+    }
+}
+
 // Spans.
 
 #[test]
