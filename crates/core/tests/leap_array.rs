@@ -9,7 +9,9 @@
 use std::time::Duration;
 
 use flowgate_core::leap_array::cell::{Counter, VALUE_MAX};
-use flowgate_core::leap_array::{Borrowed, PassCell, SAMPLE_COUNT_MAX, Span};
+use flowgate_core::leap_array::{
+    Borrowed, Bucket, PassCell, Renewal, SAMPLE_COUNT_MAX, Span, Window,
+};
 use flowgate_core::{LeapArray, MetricBucket, MetricEvent, Timestamp};
 
 const RING_SIZES: [u32; 5] = [1, 2, 10, 60, 120];
@@ -34,9 +36,7 @@ fn kept<T>(result: Result<T, impl std::fmt::Debug>) {
 }
 
 /// Starts and counts of the windows that `windows` yields.
-fn shown<'a>(
-    windows: impl Iterator<Item = flowgate_core::leap_array::Window<'a, Counter>>,
-) -> Vec<(u64, u64)> {
+fn shown<'a>(windows: impl Iterator<Item = Window<'a, Counter>>) -> Vec<(u64, u64)> {
     windows
         .map(|window| (window.start().as_millis(), window.get()))
         .collect()
@@ -204,6 +204,41 @@ fn a_writer_that_holds_a_window_while_it_expires_counts_in_the_newest() {
         ring.current(later).add(1);
         held.add(1);
         assert_eq!(shown(ring.windows(later)), [(later.as_millis(), 2)]);
+    }
+}
+
+/// A bucket of two counters.
+#[derive(Default)]
+struct Results {
+    good: Counter,
+    bad: Counter,
+}
+
+impl Bucket for Results {
+    fn renew(&self, renewal: &Renewal<'_>) {
+        self.good.renew(renewal);
+        self.bad.renew(renewal);
+    }
+}
+
+#[test]
+fn counters_of_one_bucket_are_told_apart_and_move_on_to_the_newest_window() {
+    for slots in RING_SIZES {
+        let interval = Duration::from_millis(100) * slots;
+        let ring: LeapArray<Results> = LeapArray::new(slots, interval).unwrap();
+        let mut held = ring.current(ms(100));
+        held.add_to(|results| &results.good, 3);
+        held.add_to(|results| &results.bad, 1);
+        let counts = |window: &Window<'_, Results>| {
+            let bad = window.count_of(|results| &results.bad);
+            (window.count_of(|results| &results.good), bad)
+        };
+        assert_eq!(counts(&held), (3, 1));
+        ring.current(ms(100) + interval);
+        assert_eq!(counts(&held), (0, 0), "its slot was taken over");
+        held.add_to(|results| &results.bad, 2);
+        assert_eq!(held.start(), ms(100) + interval);
+        assert_eq!(counts(&held), (0, 2));
     }
 }
 
