@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use flowgate_core::leap_array::cell::{Counter, VALUE_MAX};
+use flowgate_core::leap_array::passes::PASSES_MAX;
 use flowgate_core::leap_array::{
     Borrowed, Bucket, PassCell, Renewal, SAMPLE_COUNT_MAX, Span, Window,
 };
@@ -387,6 +388,29 @@ fn passes_that_nothing_limits_count_against_those_that_are_limited() {
     kept(ring.reserve(ms(100), 3, span, 3, None));
 }
 
+/// Whatever the limit, and whether or not there is one.
+#[test]
+fn a_window_stops_at_the_most_passes_that_fit_it() {
+    let ring = passes(1);
+    let span = Span::new(1, 1);
+    let reserve = |n| ring.reserve(ms(0), n, span, u64::MAX, None);
+    let sum = |time| ring.passes_in(ms(time), span, None);
+    let all = [0; 5].map(|_| ring.pass(ms(0), u32::MAX));
+    assert_eq!(sum(0), PASSES_MAX);
+    assert_eq!(reserve(1).unwrap_err().sum, PASSES_MAX);
+    ring.give_back(all[0]);
+    assert_eq!(reserve(u32::MAX).unwrap().sum(), PASSES_MAX);
+    assert_eq!(reserve(1).unwrap_err().sum, PASSES_MAX);
+    kept(reserve(0));
+    for taken in all {
+        ring.give_back(taken);
+    }
+    assert_eq!(sum(0), 0, "more was given back than was counted");
+    assert_eq!(sum(100), 0);
+    kept(ring.reserve(ms(100), u32::MAX, span, u64::MAX, None));
+    assert_eq!(sum(100), u64::from(u32::MAX));
+}
+
 #[test]
 fn what_is_given_back_after_its_window_has_left_changes_nothing() {
     let ring = passes(2);
@@ -492,6 +516,25 @@ fn a_borrower_whose_clock_went_back_waits_from_the_newest_window_on() {
         .borrow(ms(10), 1, span, 1, Duration::from_millis(201), &borrowed)
         .unwrap();
     assert_eq!((loan.window(), wait), (11, Duration::from_millis(200)));
+}
+
+/// The word of a window to come holds 32 bits of borrowed passes.
+#[test]
+fn no_more_is_lent_than_can_be_written_down() {
+    let ring = passes(2);
+    let (span, borrowed) = (Span::new(1, 2), Borrowed::new(2));
+    let borrow = |n| ring.borrow(ms(0), n, span, u64::MAX, Duration::MAX, &borrowed);
+    let (first, _) = borrow(u32::MAX - 1).unwrap();
+    assert!(borrow(2).is_err());
+    let (second, _) = borrow(1).unwrap();
+    assert!(borrow(1).is_err());
+    assert_eq!(borrowed.waiting(span, 0), u64::from(u32::MAX));
+    // Booked unchecked, it stops there too, and the next window is not touched.
+    let _ = ring.book(&borrowed, first.window(), 7);
+    assert_eq!(borrowed.waiting(span, 0), u64::from(u32::MAX));
+    ring.repay(&borrowed, first);
+    ring.repay(&borrowed, second);
+    assert_eq!(borrowed.waiting(span, 0), 0);
 }
 
 /// A window far ahead can be booked; borrowing then refuses, and ends.

@@ -574,3 +574,29 @@ impl<B: Passes> LeapArray<B> {
         1
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_borrow_epoch_comes_round_after_131_072_loans_and_touches_nothing_else() {
+        let (now, span) = (Timestamp::EPOCH, Span::new(1, 1));
+        let ring: LeapArray<PassCell> = LeapArray::with_width(1, 1);
+        let _ = ring.pass(now, 7);
+        let look = || ring.look(now, span, None).expect("the window is open");
+        let first = look();
+        let mut seen = vec![first.word];
+        loop {
+            assert!(ring.confirm_borrow(&look()));
+            assert_eq!(look().sum, 7);
+            match look().word {
+                word if word == first.word => break,
+                word => seen.push(word),
+            }
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 131_072);
+    }
+}
