@@ -289,6 +289,17 @@ mod tests {
     }
 
     #[test]
+    fn the_place_of_the_last_in_line_is_there_once_and_not_as_a_hole_too() {
+        let pacer = Pacer::default();
+        let request = || pacer.request(at(0), 100 * MS, 1000 * MS);
+        let places = [request(), request()];
+        assert_eq!(releases(&places), [Some(0), Some(100)]);
+        pacer.give_back(places[1].unwrap(), at(0));
+        let newcomers = [request(), request()];
+        assert_eq!(releases(&newcomers), [Some(100), Some(200)]);
+    }
+
+    #[test]
     fn a_place_given_back_in_the_middle_is_taken_by_one_newcomer() {
         let pacer = Pacer::default();
         let places: Vec<_> = (0..4)
