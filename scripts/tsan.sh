@@ -7,8 +7,7 @@
 # knows nothing then of what `std` orders by its own locks, one-time cells and
 # fences. So the program that it judges keeps to atomics, which are instrumented
 # where they are used, and to starting and joining threads, which the sanitizer
-# intercepts; and what `std` itself does with reference counts is named in
-# scripts/tsan.supp. Wide words of `portable-atomic` are assembly and not seen.
+# intercepts. Wide words of `portable-atomic` are assembly and not seen.
 #
 # `unsafe` is forbidden in Flowgate, so a finding would be one of a dependency, or
 # of the way that Flowgate orders what a dependency guards. Orderings between
@@ -24,6 +23,5 @@ OUT="${CARGO_TARGET_DIR:-target}/tsan"
 RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer" CARGO_TARGET_DIR="$OUT" \
     cargo "+$TOOLCHAIN" build --release -p flowgate-testkit --bin races --target "$TARGET"
 
-TSAN_OPTIONS="suppressions=$PWD/scripts/tsan.supp halt_on_error=0 exitcode=66" \
-    "$OUT/$TARGET/release/races"
+TSAN_OPTIONS="exitcode=66" "$OUT/$TARGET/release/races"
 echo "ThreadSanitizer has found nothing"
