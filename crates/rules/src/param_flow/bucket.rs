@@ -287,6 +287,16 @@ mod tests {
     }
 
     #[test]
+    fn a_refill_that_made_it_full_has_brought_them_back_with_a_burst_too() {
+        let (bucket, limit) = (Bucket::default(), Limit::new(2.0, 1, 2));
+        let late = bucket.take(&limit, at(0), 1).unwrap();
+        // 3 left, 2 gained, of which 1 fits, 1 taken.
+        assert_eq!(passes(&bucket, &limit, at(1_200), 1), 1);
+        bucket.give_back(&limit, late, 1);
+        assert_eq!(passes(&bucket, &limit, at(1_200), 9), 3);
+    }
+
+    #[test]
     fn a_refill_that_left_room_gets_the_tokens_back() {
         let (bucket, limit) = (Bucket::default(), Limit::new(2.0, 1, 8));
         let late = bucket.take(&limit, at(0), 3).unwrap();
