@@ -184,6 +184,13 @@ mod tests {
     }
 
     #[test]
+    fn reports_are_in_calls_per_second() {
+        let limit = Limit::new(30.0, 60, 7);
+        assert_eq!(limit.per_second(), 0.5);
+        assert_eq!(limit.as_per_second(15), 0.25);
+    }
+
+    #[test]
     fn the_time_to_gain_is_the_least_that_brings_the_tokens() {
         for count in [0.3, 1.0, 2.9, 7.0, 1e6] {
             let limit = Limit::new(count, 3, 5);
