@@ -164,6 +164,14 @@ mod tests {
     }
 
     #[test]
+    fn tokens_of_more_digits_than_fit_are_those_of_doubles() {
+        let slow = Limit::new(1e-29, u32::MAX, 100);
+        assert_eq!(slow.gain(10 * slow.duration_ms()), 0);
+        let fast = Limit::new(1e29, 1, 0);
+        assert_eq!(fast.gain(10_000_000_000), fast.capacity());
+    }
+
+    #[test]
     fn a_bucket_holds_whole_tokens_and_the_burst() {
         let capacity = |count, burst| Limit::new(count, 1, burst).capacity();
         assert_eq!(capacity(5.0, 2), 7);
