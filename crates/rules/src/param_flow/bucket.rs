@@ -137,9 +137,9 @@ impl Bucket {
             let (fill, mine) = (split.read(found), split.read(after));
             let refilled = fill.time != mine.time;
             // Two spans later two refills may have come, the first of which made
-            // it full; without a burst every refill does.
+            // it full. Without a burst every refill does.
             let spans = split.elapsed_ms(fill.time << split.shift, mine.time) / limit.duration_ms();
-            if refilled && (fill.whole || !limit.has_burst() || spans >= 2) {
+            if refilled && (fill.whole || spans >= 2) {
                 return;
             }
             word = found;

@@ -13,7 +13,6 @@ const MS_NS: u64 = 1_000_000;
 pub(super) struct Limit {
     rate: Rate,
     duration_ms: u64,
-    burst: u32,
     /// Tokens of a full bucket: `⌊count + burst⌋`.
     capacity: u64,
     places: u64,
@@ -52,7 +51,6 @@ impl Limit {
         Limit {
             rate,
             duration_ms: u64::from(duration_sec.max(1)) * 1_000,
-            burst,
             capacity,
             places: whole,
             split: Split {
@@ -124,11 +122,6 @@ impl Limit {
     #[inline]
     pub(super) fn cost_ns(&self, weight: u32) -> u64 {
         self.rate.cost_ns(weight)
-    }
-
-    /// Whether a bucket can be more than full of what one span brings.
-    pub(super) fn has_burst(&self) -> bool {
-        self.burst > 0
     }
 }
 
