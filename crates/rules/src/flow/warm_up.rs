@@ -191,6 +191,16 @@ mod tests {
         }
     }
 
+    /// The line itself belongs to the cold side.
+    #[test]
+    fn at_the_warning_line_the_rate_is_that_of_the_formula() {
+        let now = Timestamp::from_millis(1_000);
+        let tokens = |passes| per_second(100.0, 10, 3).allowed(now, || passes);
+        assert_eq!(tokens(499), (1.0 / (1.0 / 25_000.0 + 0.01_f64)).next_up());
+        assert_eq!(tokens(500), 100.0_f64.next_up());
+        assert_eq!(tokens(501), 100.0);
+    }
+
     #[test]
     fn nobody_finds_it_warm_before_it_was_ever_used() {
         for _ in 0..2_000 {
@@ -215,6 +225,35 @@ mod tests {
             warm_up.allowed(Timestamp::from_millis(second * 1_000), || 1_000_000_000)
         });
         assert_eq!(warm, 1e9);
+
+        let (many, few) = (per_second(1e9, 60, 3), per_second(1e4, 60, 3));
+        for second in 5..80 {
+            let now = Timestamp::from_millis(second * 1_000);
+            let many = many.allowed(now, || 600_000_000) / 1e9;
+            let few = few.allowed(now, || 6_000) / 1e4;
+            assert!((many - few).abs() < 1e-3, "{many} and {few} at {second}");
+        }
+    }
+
+    #[test]
+    fn tokens_grow_below_the_line_and_above_it_while_the_resource_is_idle() {
+        // Idle is less than a third of its rate: whole calls, as in the reference.
+        let warm_up = per_second(101.0, 10, 3);
+        let table = [
+            (0, 500, 101),
+            (504, 500, 605),
+            (505, 0, 505), // the line
+            (600, 32, 701),
+            (600, 33, 600),
+            (1_000, 0, 1_010), // full
+        ];
+        for (tokens, passes, expected) in table {
+            assert_eq!(warm_up.cooled(tokens, 1, passes), expected, "{tokens}");
+        }
+        // Less than one call a second: idle is none at all.
+        let slow = per_second(2.0, 10, 3);
+        assert_eq!(slow.cooled(12, 1, 0), 14);
+        assert_eq!(slow.cooled(12, 1, 1), 12);
     }
 
     #[test]
