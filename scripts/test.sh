@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# All tests: units, properties, scenarios, recorded decisions, doc tests, and
-# the models of the lock-free parts. Needs cargo and nothing else.
+# All tests: units, properties, scenarios, recorded decisions, doc tests, the
+# models of the lock-free parts, and the oracle. Needs cargo and nothing else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,3 +16,6 @@ RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-targ
 # Recorded decisions, by the command that anyone can run.
 cargo run --release -q -p flowgate-testkit --bin conformance -- \
     testdata/traces/{leap_array,flow,degrade,param_flow,authority,mixed,ideal}
+
+# Every way to limit under adversarial traffic: each decision, each span of time.
+cargo run --release -q -p flowgate-testkit --bin oracle
