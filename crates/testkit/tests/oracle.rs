@@ -1,6 +1,8 @@
 //! The oracle finds nothing in Flowgate, and everything in limiters that are
 //! broken on purpose.
 
+#![expect(clippy::unwrap_used, reason = "a test may fail loudly")]
+
 use std::path::PathBuf;
 
 use flowgate_testkit::oracle::{self, Bound, Failure, Options, Sabotage};
