@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All tests: units, properties, scenarios, recorded decisions, doc tests, the
-# models of the lock-free parts, and schedules of the whole entry path. Needs
-# cargo and nothing else.
+# models of the lock-free parts, schedules of the whole entry path, and the
+# oracle. Needs cargo and nothing else.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,3 +21,6 @@ RUSTFLAGS="--cfg shuttle ${RUSTFLAGS:-}" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-t
 # Recorded decisions, by the command that anyone can run.
 cargo run --release -q -p flowgate-testkit --bin conformance -- \
     testdata/traces/{leap_array,flow,degrade,param_flow,authority,mixed,ideal}
+
+# Every way to limit under adversarial traffic: each decision, each span of time.
+cargo run --release -q -p flowgate-testkit --bin oracle
