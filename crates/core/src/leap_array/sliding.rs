@@ -135,3 +135,48 @@ impl SlidingWindow {
         self.ring.passes_in(now, self.span, None)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn kept(window: &SlidingWindow, now: Timestamp) -> Option<u64> {
+        let present = window.ring.current(now);
+        present.bucket().earlier.kept(present.lap())
+    }
+
+    #[test]
+    fn the_first_call_of_a_box_keeps_the_sum_for_those_after_it() {
+        let window = SlidingWindow::new(10, SECOND).expect("100 ms each");
+        let at = |ms: u64| Timestamp::from_millis(10_000 + ms);
+        let take = |ms, n| window.reserve(at(ms), n, 100).expect("there is room");
+        let _ = (take(0, 1), take(150, 2), take(250, 4));
+        assert_eq!(kept(&window, at(250)), Some(3));
+        let _ = take(250, 8);
+        assert_eq!(kept(&window, at(250)), Some(3));
+        let _ = take(1_050, 1);
+        assert_eq!(kept(&window, at(1_050)), Some(14));
+    }
+
+    #[test]
+    fn after_too_many_givings_back_the_sum_is_not_kept_and_still_right() {
+        let window = SlidingWindow::new(10, SECOND).expect("100 ms each");
+        let at = |ms: u64| Timestamp::from_millis(10_000 + ms);
+        let early: Vec<_> = (0..300)
+            .map(|_| window.reserve(at(0), 1, 300).expect("there is room"))
+            .collect();
+        for (given_back, taken) in early.into_iter().enumerate() {
+            let full = window.reserve(at(150), 300, 300).expect_err("not yet");
+            assert_eq!(full.sum, 300 - given_back as u64);
+            let is_kept = kept(&window, at(150)).is_some();
+            assert_eq!(is_kept, given_back < 255);
+            window.give_back(taken);
+        }
+        assert!(window.reserve(at(150), 300, 300).is_ok());
+        // The next box begins anew.
+        assert!(window.reserve(at(250), 1, 300).is_err());
+        assert_eq!(kept(&window, at(250)), Some(300));
+    }
+}

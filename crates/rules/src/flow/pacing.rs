@@ -203,6 +203,17 @@ mod tests {
     }
 
     #[test]
+    fn the_place_of_the_last_in_line_is_there_once_and_not_as_a_hole_too() {
+        let pacer = Pacer::default();
+        let request = || pacer.request(at(0), 100 * MS, 1000 * MS);
+        let places = [request(), request()];
+        assert_eq!(releases(&places), [Some(0), Some(100)]);
+        pacer.give_back(places[1].unwrap(), at(0));
+        let newcomers = [request(), request()];
+        assert_eq!(releases(&newcomers), [Some(100), Some(200)]);
+    }
+
+    #[test]
     fn a_place_given_back_in_the_middle_is_taken_by_one_newcomer() {
         let pacer = Pacer::default();
         let places: Vec<_> = (0..4)
@@ -237,6 +248,64 @@ mod tests {
             [Some(600)]
         );
         assert!(pacer.holes.get().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_hole_stays_for_a_call_that_fits_whoever_has_looked_at_it_before() {
+        let pacer = Pacer::default();
+        let request = |cost, wait_max| pacer.request(at(0), cost * MS, wait_max * MS);
+        let places = [0, 1, 2].map(|_| request(100, 1000).unwrap());
+        pacer.give_back(places[1], at(0));
+        let newcomers = [request(101, 1000), request(100, 99), request(100, 100)];
+        assert_eq!(releases(&newcomers), [Some(301), None, Some(100)]);
+    }
+
+    #[test]
+    fn a_hole_may_be_taken_up_to_the_very_moment_of_its_release() {
+        // At the epoch too.
+        for start in [0, 5] {
+            let pacer = Pacer::default();
+            let request = || pacer.request(at(start), 100 * MS, 1000 * MS);
+            let places = [request(), request()];
+            pacer.give_back(places[0].unwrap(), at(start));
+            let newcomers = [request(), request()];
+            let expected = [Some(start), Some(start + 200)];
+            assert_eq!(releases(&newcomers), expected);
+        }
+    }
+
+    #[test]
+    fn as_many_holes_are_remembered_as_there_is_room_for_and_expired_ones_make_room() {
+        let pacer = Pacer::default();
+        let request = |ms| pacer.request(at(ms), 100 * MS, 10_000 * MS);
+        let places: Vec<_> = (0..=12).map(|_| request(0).unwrap()).collect();
+        for place in &places[1..=flowgate_core::holes::HOLES_MAX] {
+            pacer.give_back(*place, at(0));
+        }
+        // No room is left, and at 100 the first hole may still be taken.
+        pacer.give_back(places[9], at(0));
+        pacer.give_back(places[10], at(100));
+        // By now those of 100 and 200 have expired, and one of them is replaced.
+        pacer.give_back(places[11], at(250));
+        let newcomers: Vec<_> = (0..8).map(|_| request(250)).collect();
+        let expected = [1100, 300, 400, 500, 600, 700, 800, 1300].map(Some);
+        assert_eq!(releases(&newcomers), expected);
+    }
+
+    #[test]
+    fn a_line_is_free_if_a_call_would_pass_at_once_and_unused_when_it_is_reset() {
+        let pacer = Pacer::default();
+        let cost = 100 * MS;
+        assert!(pacer.is_free(at(0), cost));
+        let places = [0, 0, 0].map(|ms| pacer.request(at(ms), cost, 1000 * MS));
+        assert_eq!(releases(&places), [Some(0), Some(100), Some(200)]);
+        assert!(!pacer.is_free(at(299), cost));
+        assert!(pacer.is_free(at(300), cost));
+        pacer.give_back(places[1].unwrap(), at(0));
+        pacer.reset();
+        assert!(pacer.is_free(at(0), cost));
+        let newcomers = [0, 0].map(|ms| pacer.request(at(ms), cost, 1000 * MS));
+        assert_eq!(releases(&newcomers), [Some(0), Some(100)]);
     }
 
     // https://github.com/golang/time/pull/22

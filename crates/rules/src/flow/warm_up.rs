@@ -175,16 +175,20 @@ mod tests {
 
     #[test]
     fn passes_warm_it_up_and_idleness_cools_it_down() {
-        let warm_up = per_second(100.0, 10, 3);
-        let mut passed = 0;
-        for second in 1..=14 {
-            let allowed = warm_up.allowed(Timestamp::from_millis(second * 1_000), || passed);
-            assert!(allowed >= passed as f64, "it cooled under load");
-            passed = allowed as u64;
+        // From the epoch on, and in the year 2445.
+        for start in [0, 15_000_000_000] {
+            let at = |second: u64| Timestamp::from_millis((start + second) * 1_000);
+            let warm_up = per_second(100.0, 10, 3);
+            let mut passed = 0;
+            for second in 1..=14 {
+                let allowed = warm_up.allowed(at(second), || passed);
+                assert!(allowed >= passed as f64, "it cooled under load");
+                passed = allowed as u64;
+            }
+            assert_eq!(passed, 100);
+            let cold = warm_up.allowed(at(60), || 0);
+            assert!((cold - 100.0 / 3.0).abs() < 1e-9, "{cold}");
         }
-        assert_eq!(passed, 100);
-        let cold = warm_up.allowed(Timestamp::from_millis(60_000), || 0);
-        assert!((cold - 100.0 / 3.0).abs() < 1e-9, "{cold}");
     }
 
     #[test]

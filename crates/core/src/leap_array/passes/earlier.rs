@@ -95,6 +95,11 @@ impl Earlier {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, forgotten);
     }
 
+    #[cfg(all(test, not(loom)))]
+    pub(in crate::leap_array) fn kept(&self, lap: Lap) -> Option<u64> {
+        self.load().sum(lap)
+    }
+
     /// Makes it the one of a new window.
     pub(crate) fn renew(&self, renewal: &Renewal<'_>) {
         renew_word(&self.0, renewal.lap.bits() << LAP_SHIFT, renewal);
