@@ -10,6 +10,7 @@
 #
 #   leap_array   windows, reservation, borrowing
 #   permits      calls in flight, and the line for permits
+#   tokens       token buckets in exact time, and holes in a line
 #   flow         pacing, rates, warm-up: the state of a flow rule
 #   params       tokens, places and slots of hot parameters
 #   breaker      the circuit
@@ -107,14 +108,20 @@ end() {
 judge() {
     case $1 in
         leap_array)
-            group leap_array 'core/src/leap_array/*.rs'
-            stage 20 flowgate-core lib leap_array properties
-            later 20 flowgate-core node scenarios stress
+            group leap_array 'core/src/leap_array/**/*.rs'
+            stage 30 flowgate-core lib leap_array properties strict
+            later 30 flowgate-core node scenarios stress
             models flowgate-core loom
             ;;
         permits)
             group permits 'core/src/node/permits/*.rs'
             stage 20 flowgate-core permits
+            models flowgate-core loom
+            ;;
+        tokens)
+            group tokens 'core/src/token_bucket/*.rs' 'core/src/holes.rs'
+            stage 30 flowgate-core lib token_bucket token_bucket_scenarios
+            later 60 flowgate-rules lib
             models flowgate-core loom
             ;;
         flow)
@@ -158,7 +165,7 @@ judge() {
     end
 }
 
-(($#)) || set -- leap_array permits flow params breaker slots inbound views
+(($#)) || set -- leap_array permits tokens flow params breaker slots inbound views
 for each in "$@"; do
     judge "$each"
 done
