@@ -54,9 +54,15 @@ group() {
     name=$1
     shift
     files=("${@/#/--file=crates/}")
+    local out="$results/$name/mutants.out" all
     rm -rf "${results:?}/$name"
-    mkdir -p "$results/$name"
+    mkdir -p "$out"
     echo "== $name"
+    [[ -z ${SHARD:-} ]] && return
+    # The rest passes for caught: else a later stage would share out anew.
+    all=$(cargo mutants --list "${files[@]}") || exit 1
+    cargo mutants --list "${files[@]}" --shard "$SHARD" |
+        grep -vxFf - <(echo "$all") >"$out/previously_caught.txt"
 }
 
 # stage SECONDS WORD… [-- ARGUMENT…]: shows the mutants that still live to tests,
@@ -78,7 +84,7 @@ stage() {
     # Tests that fail by themselves would seem to notice everything.
     cargo test --quiet "${packages[@]}" "${tests[@]}" "$@" || exit 1
     cargo mutants "${files[@]}" --output "$results/$name" --iterate --no-shuffle \
-        --baseline=skip --timeout "$seconds" ${SHARD:+--shard "$SHARD"} \
+        --baseline=skip --timeout "$seconds" \
         "${packages[@]/#--package/--test-package}" \
         "${tests[@]/#/--cargo-test-arg=}" "$@"
     # 0: none lives; 2: some do; 3: none, and some ran in circles.
