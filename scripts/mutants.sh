@@ -10,6 +10,7 @@
 #
 #   leap_array   windows, reservation, borrowing
 #   permits      calls in flight, and the line for permits
+#   tokens       token buckets in exact time, and holes in a line
 #   flow         pacing, rates, warm-up: the state of a flow rule
 #   params       tokens, places and slots of hot parameters
 #   breaker      the circuit
@@ -53,9 +54,15 @@ group() {
     name=$1
     shift
     files=("${@/#/--file=crates/}")
+    local out="$results/$name/mutants.out" all
     rm -rf "${results:?}/$name"
-    mkdir -p "$results/$name"
+    mkdir -p "$out"
     echo "== $name"
+    [[ -z ${SHARD:-} ]] && return
+    # The rest passes for caught: else a later stage would share out anew.
+    all=$(cargo mutants --list "${files[@]}") || exit 1
+    cargo mutants --list "${files[@]}" --shard "$SHARD" |
+        grep -vxFf - <(echo "$all") >"$out/previously_caught.txt"
 }
 
 # stage SECONDS WORD… [-- ARGUMENT…]: shows the mutants that still live to tests,
@@ -77,7 +84,7 @@ stage() {
     # Tests that fail by themselves would seem to notice everything.
     cargo test --quiet "${packages[@]}" "${tests[@]}" "$@" || exit 1
     cargo mutants "${files[@]}" --output "$results/$name" --iterate --no-shuffle \
-        --baseline=skip --timeout "$seconds" ${SHARD:+--shard "$SHARD"} \
+        --baseline=skip --timeout "$seconds" \
         "${packages[@]/#--package/--test-package}" \
         "${tests[@]/#/--cargo-test-arg=}" "$@"
     # 0: none lives; 2: some do; 3: none, and some ran in circles.
@@ -107,14 +114,20 @@ end() {
 judge() {
     case $1 in
         leap_array)
-            group leap_array 'core/src/leap_array/*.rs'
-            stage 20 flowgate-core lib leap_array properties
-            later 20 flowgate-core node scenarios stress
+            group leap_array 'core/src/leap_array/**/*.rs'
+            stage 30 flowgate-core lib leap_array properties strict
+            later 30 flowgate-core node scenarios stress
             models flowgate-core loom
             ;;
         permits)
             group permits 'core/src/node/permits/*.rs'
             stage 20 flowgate-core permits
+            models flowgate-core loom
+            ;;
+        tokens)
+            group tokens 'core/src/token_bucket/*.rs' 'core/src/holes.rs'
+            stage 30 flowgate-core lib token_bucket token_bucket_scenarios
+            later 60 flowgate-rules lib
             models flowgate-core loom
             ;;
         flow)
@@ -158,7 +171,7 @@ judge() {
     end
 }
 
-(($#)) || set -- leap_array permits flow params breaker slots inbound views
+(($#)) || set -- leap_array permits tokens flow params breaker slots inbound views
 for each in "$@"; do
     judge "$each"
 done

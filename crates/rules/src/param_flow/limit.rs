@@ -160,6 +160,7 @@ mod tests {
     fn tokens_of_more_digits_than_fit_are_those_of_doubles() {
         let slow = Limit::new(1e-29, u32::MAX, 100);
         assert_eq!(slow.gain(10 * slow.duration_ms()), 0);
+        assert_eq!(slow.gain(u64::MAX), 0);
         let fast = Limit::new(1e29, 1, 0);
         assert_eq!(fast.gain(10_000_000_000), fast.capacity());
     }
