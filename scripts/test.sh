@@ -12,7 +12,7 @@ cargo test -p flowgate --no-default-features
 # Models, in a target folder of their own: `--cfg loom` rebuilds everything.
 RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/loom" \
     cargo test --release -p flowgate-core -p flowgate-rules \
-    --test loom --test loom_breaker --test loom_param --test loom_system
+    --test loom --test loom_breaker --test loom_flow --test loom_param --test loom_system
 
 # The whole entry path under schedules taken at random, the same way.
 RUSTFLAGS="--cfg shuttle ${RUSTFLAGS:-}" CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-target}/shuttle" \

@@ -10,8 +10,9 @@
 //!   longer than the longest wait allowed;
 //! * else is refused, and nothing has changed.
 //!
-//! One compare-and-swap decides, so no two calls get the same place. The first
-//! call of an unused pacer passes at once whatever it costs.
+//! One compare-and-swap decides, so no two calls get the same place, and one
+//! that is refused has changed nothing. The first call of an unused pacer passes
+//! at once whatever it costs.
 //!
 //! **Giving back.** A call that is refused by a later rule, or given up while
 //! it waits, returns its place. The last in line takes the word back to where
@@ -19,6 +20,23 @@
 //! re-timed, and a newcomer that costs no more may take it, and with it its
 //! release time. The room for holes is made when the first one is left, so a
 //! line that nobody gives up costs two words.
+//!
+//! **No place is there twice.** A place that was taken at the end of the line
+//! reaches from where the end was before to its own release time, and no two of
+//! these overlap. So if the end is where a place is, the place is the last, and
+//! one compare-and-swap takes it back together with the end; a hole is left only
+//! if that has failed, and then somebody stands behind. Who took a hole never
+//! moves the end, only leaves the hole again. A newcomer that comes after the
+//! failed swap and before the hole goes behind: the hole is the next one's.
+//!
+//! **Orderings.** The end of the line stands for itself: acquire and release are
+//! more than it needs. What a hole costs is published by the hole's own word, and
+//! the room for holes by `OnceBox`.
+//!
+//! `tests/loom_flow.rs` has the models: two and three that come, are refused,
+//! give back and take holes. They cannot see into `OnceBox`, and begin with the
+//! room made; assumed is what it promises: all find the one box that was first
+//! put in place, and find it whole.
 
 use once_cell::race::OnceBox;
 
@@ -101,7 +119,6 @@ impl Pacer {
                 }
                 release_ns
             };
-            // AcqRel: holes left before the end of the line moved are seen.
             match self.last_ns.compare_exchange_weak(
                 last,
                 release_ns,
@@ -156,7 +173,7 @@ impl Pacer {
 /// Marks a place that was a hole: it cannot move the end of the line.
 pub(crate) const HOLE_TAKEN: u64 = u64::MAX - 1;
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

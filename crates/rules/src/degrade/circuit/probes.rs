@@ -225,7 +225,7 @@ impl Probes {
         let Some(slot) = self.slots().nth(probe.slot as usize) else {
             return false;
         };
-        // Release: who sees the lower tally sees that the slot is free.
+        // AcqRel: who holds the slot next has all that this probe has done.
         let left = slot.compare_exchange(
             held(probe.until),
             free(probe.until),
@@ -235,6 +235,7 @@ impl Probes {
         if left.is_err() {
             return false;
         }
+        // Release: who sees the lower tally sees that the slot is free.
         let _ = self
             .tally
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
