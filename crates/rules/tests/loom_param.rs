@@ -278,6 +278,7 @@ fn take_at_once(values: &Arc<Table<Taken>>, others: [u128; 2], mine: u128) -> [O
     [first, second, mine]
 }
 
+/// Fails if a value is put in without looking for it again under the lock.
 #[test]
 fn three_threads_that_see_a_value_first_see_one_value() {
     model(2, || {
@@ -289,7 +290,8 @@ fn three_threads_that_see_a_value_first_see_one_value() {
 }
 
 /// One slot, in which a value stands that nobody uses. Two newcomers and a call
-/// of that value want it: it is one's in the end, and stays so.
+/// of that value want it: it is one's in the end, and stays so. Fails if the sweep
+/// does not look again after closing.
 #[test]
 fn two_newcomers_and_a_call_want_one_slot_and_one_has_it() {
     model(2, || {
