@@ -36,6 +36,32 @@ fn a_document_is_converted_and_back_again() {
 }
 
 #[test]
+fn an_accounting_is_kept_in_sentinels_spelling_and_cannot_be_said_in_golangs() {
+    let rules = br#"[{"resource": "a", "count": 1, "accounting": 2, "burstCount": 3}]"#;
+    let there = flowgate(
+        &["convert", "--to", "sentinel", "--kind", "flow", "-"],
+        rules,
+    );
+    assert_eq!(there.code, 0);
+    assert!(
+        there
+            .out
+            .contains(r#""accounting": "tokenBucket", "burstCount": 3"#),
+        "{}",
+        there.out
+    );
+    assert!(
+        there.err.contains("flow.accounting, flow.burstCount"),
+        "{}",
+        there.err
+    );
+    let there = flowgate(&["convert", "--to", "golang", "--kind", "flow", "-"], rules);
+    assert_eq!((there.code, &*there.out), (1, ""));
+    let message = "error: flow[0].accounting: sentinel-golang counts in windows and knows no tokenBucket, so the limit would be another one; leave it out";
+    assert!(there.err.contains(message), "{}", there.err);
+}
+
+#[test]
 fn what_cannot_be_said_is_an_error_or_with_lossy_a_warning() {
     let rules =
         br#"[{"resource": "a", "count": 1, "limitApp": "web"}, {"resource": "b", "count": 2}]"#;

@@ -164,6 +164,24 @@ fn of_two_calls_on_both_sides_of_a_rollover_exactly_one_passes_at_limit_one() {
     });
 }
 
+/// Where the ring is as long as the span, a late call finds the window before
+/// its own gone. Here it is still there, and only the seal turns the call away.
+/// Fails if a call that finds its window sealed goes on.
+#[test]
+fn in_a_ring_longer_than_the_span_exactly_one_of_the_two_passes_too() {
+    model(3, || {
+        let ring = passes(3);
+        let span = Span::new(1, 2);
+        open(&ring, span);
+        let other = Arc::clone(&ring);
+        let early = thread::spawn(move || other.reserve(at(1), 1, span, 1, None).is_ok());
+        let late = ring.reserve(at(2), 1, span, 1, None).is_ok();
+        let passed = u64::from(early.join().unwrap()) + u64::from(late);
+        assert_eq!(passed, 1);
+        assert_eq!(ring.passes_in(at(2), span, None), 1);
+    });
+}
+
 /// Three threads, of which two open the newer window: a model that is large
 /// even with one preemption.
 #[test]
@@ -197,6 +215,27 @@ fn a_call_whose_slot_is_taken_over_neither_passes_twice_nor_stops_the_newer_one(
         let early = early.join().unwrap();
         assert!(early || late);
         assert_eq!(counted(&ring, 5), 1);
+    });
+}
+
+/// A call that nothing limits, and one that is admitted on the sum of the
+/// window before. Fails if a sealed window takes passes.
+#[test]
+fn a_call_that_nothing_limits_is_not_counted_in_a_window_already_added_up() {
+    model(3, || {
+        let ring = passes(2);
+        let (both, last) = (Span::new(1, 2), Span::new(1, 1));
+        open(&ring, both);
+        let other = Arc::clone(&ring);
+        let late = thread::spawn(move || other.pass(at(1), 1).amount());
+        let is_admitted = ring.reserve(at(2), 1, both, 1, None).is_ok();
+        assert_eq!(late.join().unwrap(), 1);
+        // Whoever was admitted has seen nothing in window 1, and nothing may
+        // have come there since.
+        match is_admitted {
+            true => assert_eq!(ring.passes_in(at(2), last, None), 2),
+            false => assert_eq!(ring.passes_in(at(2), both, None), 1),
+        }
     });
 }
 

@@ -192,7 +192,7 @@ fn odd_intervals_are_told() {
         (
             r#""count": 1, "statIntervalMs": 86400000, "statSlidingWindowBucketCount": 1440"#,
             fault(
-                "statSlidingWindowBucketCount: 1440 boxes are too many, as each call looks at all; give 1 to 1000 boxes that divide the interval, or leave it out",
+                "statSlidingWindowBucketCount: 1440 boxes are too many, as each refused call looks at all; give 1 to 1000 boxes that divide the interval, or leave it out",
             ),
         ),
         (

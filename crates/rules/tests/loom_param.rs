@@ -1,5 +1,5 @@
-//! Models of the table of hot-parameter values: two threads, one of which finds
-//! a value while the other forgets it.
+//! Models of the table of hot-parameter values: two and three threads, of which
+//! some find a value while others forget it.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p flowgate-rules --test
 //! loom_param --release`. The files of the table are taken in as they are; only
@@ -262,6 +262,49 @@ fn a_late_ticket_finds_its_value_or_nothing() {
             // Nobody has taken anything of the newcomer but itself.
             let value = values.at(theirs).expect("it is in use");
             assert_eq!(value.cell().0.load(Ordering::Acquire), 1);
+        }
+    });
+}
+
+// Three threads.
+
+fn take_at_once(values: &Arc<Table<Taken>>, others: [u128; 2], mine: u128) -> [Option<Address>; 3] {
+    let threads = others.map(|n| {
+        let values = Arc::clone(values);
+        thread::spawn(move || take(&values, n))
+    });
+    let mine = take(values, mine);
+    let [first, second] = threads.map(|thread| thread.join().expect("no panic"));
+    [first, second, mine]
+}
+
+/// Fails if a value is put in without looking for it again under the lock.
+#[test]
+fn three_threads_that_see_a_value_first_see_one_value() {
+    model(2, || {
+        let values = table(3, 1);
+        let taken = take_at_once(&values, [7, 7], 7);
+        assert_eq!(taken.iter().flatten().count(), 1, "{taken:?}");
+        assert_eq!(values.figures().values, 1);
+    });
+}
+
+/// One slot, in which a value stands that nobody uses. Two newcomers and a call
+/// of that value want it: it is one's in the end, and stays so. Fails if the sweep
+/// does not look again after closing.
+#[test]
+fn two_newcomers_and_a_call_want_one_slot_and_one_has_it() {
+    model(2, || {
+        let values = table(1, 1);
+        give_back(&values, take(&values, 1).expect("there is room"));
+        let taken = take_at_once(&values, [2, 3], 1);
+        assert_eq!(taken.iter().flatten().count(), 1, "{taken:?}");
+        for (n, address) in [2, 3, 1].into_iter().zip(taken) {
+            if let Some(address) = address {
+                assert!(take(&values, n).is_none(), "{n} has two places");
+                give_back(&values, address);
+                assert!(take(&values, n).is_some(), "{n} has lost its place");
+            }
         }
     });
 }

@@ -5,6 +5,8 @@
 //! `testdata/traces/README.md`. [`replay_file`] runs one; the binary
 //! `conformance` runs all below given paths.
 
+/// What every span of time admits, under adversarial traffic.
+pub mod oracle;
 mod replay;
 mod trace;
 

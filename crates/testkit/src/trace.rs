@@ -23,6 +23,7 @@ pub(crate) struct Trace {
     pub(crate) rules_expect: Option<LoadExpect>,
     pub(crate) array: Option<ArraySpec>,
     pub(crate) controller: Option<ControllerSpec>,
+    pub(crate) limiter: Option<LimiterSpec>,
     pub(crate) steps: Vec<Step>,
 }
 
@@ -83,6 +84,28 @@ pub(crate) struct ControllerSpec {
     pub(crate) stat_duration_ms: u64,
 }
 
+/// A limiter on its own.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum LimiterSpec {
+    SlidingWindow {
+        interval_ms: u64,
+        boxes: u32,
+        threshold: u64,
+    },
+    /// At most the threshold in any span of the interval.
+    StrictWindow {
+        interval_ms: u64,
+        boxes: u32,
+        threshold: u64,
+    },
+    TokenBucket {
+        interval_ms: u64,
+        count: f64,
+        burst: u64,
+    },
+}
+
 /// One step; which fields it may have depends on `op`.
 #[derive(Deserialize, Clone, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -96,6 +119,10 @@ pub(crate) struct Step {
     pub(crate) count: Option<u32>,
     pub(crate) n: Option<u64>,
     pub(crate) prioritized: bool,
+    /// An entry that waits stays so until a step begins or cancels it.
+    pub(crate) pending: bool,
+    /// An entry that is refused if it would have to wait.
+    pub(crate) no_wait: bool,
     pub(crate) traffic: Option<String>,
     pub(crate) context: Option<String>,
     pub(crate) origin: Option<String>,

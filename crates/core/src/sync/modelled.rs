@@ -110,6 +110,10 @@ impl AtomicU128 {
         *self.word()
     }
 
+    pub fn store(&self, value: u128, _order: Ordering) {
+        *self.word() = value;
+    }
+
     pub fn compare_exchange(
         &self,
         from: u128,

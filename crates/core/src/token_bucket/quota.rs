@@ -42,7 +42,11 @@ pub struct Quota {
     /// `C`: units per token.
     units_per_token: u128,
     /// `burst · C`.
-    pub(super) capacity: u128,
+    capacity: u128,
+    /// How long the lower part of a [`Level`](super::Level) is.
+    pub(super) newest_bits: u32,
+    /// It is in steps of two to this power.
+    pub(super) step_bits: u32,
 }
 
 /// A rate and a burst that cannot be held exactly.
@@ -58,8 +62,10 @@ pub struct QuotaError {
     problem: &'static str,
 }
 
-/// What a word may grow to: all sums of two such times fit, and a bit is left.
-const UNITS_MAX: u128 = 1 << 126;
+/// What is left of a word for the lower part, at least: a full bucket has 256
+/// steps then, or more.
+const NEWEST_BITS_MIN: u32 = 10;
+const NEWEST_BITS_MAX: u32 = 64;
 
 impl Quota {
     /// `count` tokens per `period`, and room for `burst` tokens. The count is
@@ -74,31 +80,36 @@ impl Quota {
     /// times that a bucket may come to do not fit into a word: until the year
     /// 2554, and as long beyond that as the burst takes to flow in.
     pub fn new(count: f64, period: Duration, burst: u64) -> Result<Self, QuotaError> {
-        let units = units(count, period).and_then(|(units_per_ns, units_per_token)| {
-            let latest = u128::from(u64::MAX) * u128::from(units_per_ns);
-            let capacity = units_per_token.checked_mul(burst.into());
-            // A word is at most the capacity ahead of the clock, and what is
-            // added to it to see whether that fits is no more.
-            let fits = capacity
-                .and_then(|capacity| capacity.checked_mul(2)?.checked_add(latest))
-                .is_some_and(|most| most < UNITS_MAX);
-            match capacity {
-                Some(capacity) if fits => Ok(Quota {
-                    count,
-                    period,
-                    burst,
-                    units_per_ns,
-                    units_per_token,
-                    capacity,
-                }),
-                _ => Err("too long to flow in; give a smaller burst, or the rate in fewer digits"),
-            }
-        });
-        units.map_err(|problem| QuotaError {
+        let problem = |problem| QuotaError {
             count,
             period,
             burst,
             problem,
+        };
+        let (units_per_ns, units_per_token) = units(count, period).map_err(problem)?;
+        // A word is at most the capacity ahead of the clock, and what is added to
+        // it to see whether that fits is no more.
+        let latest = u128::from(u64::MAX) * u128::from(units_per_ns);
+        let capacity = units_per_token.checked_mul(burst.into());
+        let most = capacity.and_then(|capacity| capacity.checked_mul(2)?.checked_add(latest));
+        let left_bits = most.map_or(0, u128::leading_zeros);
+        let (Some(capacity), NEWEST_BITS_MIN..) = (capacity, left_bits) else {
+            return Err(problem(
+                "too long to flow in; give a smaller burst, or the rate in fewer digits",
+            ));
+        };
+        let newest_bits = left_bits.min(NEWEST_BITS_MAX);
+        // One bit more than the capacity has: both ends are rounded.
+        let capacity_bits = u128::BITS - capacity.leading_zeros() + 1;
+        Ok(Quota {
+            count,
+            period,
+            burst,
+            units_per_ns,
+            units_per_token,
+            capacity,
+            newest_bits,
+            step_bits: capacity_bits.saturating_sub(newest_bits),
         })
     }
 
@@ -118,6 +129,12 @@ impl Quota {
         self.burst
     }
 
+    /// A full bucket in units.
+    #[inline]
+    pub(super) fn capacity(&self) -> u128 {
+        self.capacity
+    }
+
     /// A time in units.
     #[inline]
     pub(super) fn units_at(&self, ns: u64) -> u128 {
@@ -126,13 +143,8 @@ impl Quota {
 
     /// What `weight` tokens come to in units.
     #[inline]
-    pub(super) fn units_of(&self, weight: u64) -> u128 {
+    pub(super) fn units_of(&self, weight: u32) -> u128 {
         u128::from(weight) * self.units_per_token
-    }
-
-    /// How many tokens come to no more units than a word may grow to.
-    pub(super) fn countable(&self) -> u64 {
-        u64::try_from(UNITS_MAX / self.units_per_token).unwrap_or(u64::MAX)
     }
 
     /// The first nanosecond that is not before `units`; `None` if there is
@@ -146,6 +158,13 @@ impl Quota {
         }
     }
 
+    /// The last nanosecond that is not after `units`.
+    #[cold]
+    pub(super) fn last_ns_at(&self, units: u128) -> u64 {
+        let ns = units.checked_div(self.units_per_ns.into());
+        ns.map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+
     /// Units as tokens: whole ones, and the part of the next.
     pub(super) fn tokens(&self, units: u128) -> (u64, f64) {
         // At most the burst.
@@ -154,6 +173,9 @@ impl Quota {
         (u64::try_from(whole).unwrap_or(u64::MAX), part)
     }
 }
+
+/// With more, no burst would fit.
+const UNITS_PER_NS_MAX: u64 = 1 << (u64::BITS - NEWEST_BITS_MIN);
 
 /// `A` and `C`.
 fn units(count: f64, period: Duration) -> Result<(u64, u128), &'static str> {
@@ -172,9 +194,8 @@ fn units(count: f64, period: Duration) -> Result<(u64, u128), &'static str> {
         .filter(|_| written.is_exact)
         .and_then(|per_period| {
             let g = gcd(written.numerator, per_period);
-            // Half of a word is left for the burst.
             let per_ns = u64::try_from(written.numerator / g).ok()?;
-            (per_ns < 1 << 61).then_some((per_ns, per_period / g))
+            (per_ns < UNITS_PER_NS_MAX).then_some((per_ns, per_period / g))
         })
         .ok_or("too fine to be held exactly; give the rate in fewer digits")
 }
@@ -209,7 +230,11 @@ mod tests {
             let units = (quota.units_per_ns, quota.units_per_token);
             assert_eq!(units, (per_ns, per_token), "{count} per {period:?}");
             assert_eq!(quota.capacity, 5 * per_token);
+            assert_eq!(quota.step_bits, 0);
         }
+        let long = Quota::new(1.0 / 3.0, DAY, 100_000).unwrap();
+        let step = 1 << long.step_bits;
+        assert!(step > 1 && step <= long.capacity / 256);
     }
 
     #[test]
@@ -231,7 +256,8 @@ mod tests {
             (1.0, Duration::MAX, u64::MAX, "give a smaller burst"),
             (1.0, DAY, u64::MAX, ""),
             (1e9, SECOND, u64::MAX, ""),
-            (1.0 / 3.0, DAY, 1_000_000, ""),
+            (1.0 / 3.0, DAY, 100_000, ""),
+            (1.0 / 3.0, DAY, 1_000_000, "give a smaller burst"),
             (1e17, SECOND, 1, ""),
         ];
         for (count, period, burst, told) in table {

@@ -1,7 +1,7 @@
 //! A token bucket: two or three threads that take and give back.
 //!
 //! One token is 10 ns; readings are given, so that the models are about orders
-//! alone. The wide word and the lock are loom's, see `core::sync`.
+//! alone. The wide word is loom's, see `core::sync`.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn passes(bucket: &TokenBucket, now: Timestamp, weight: u32) -> u32 {
     }
 }
 
-/// Fails if the word is stored instead of swapped.
+/// Fails if the word is stored, not swapped.
 #[test]
 fn two_threads_never_take_one_token_both() {
     model(3, || {
@@ -42,7 +42,7 @@ fn two_threads_never_take_one_token_both() {
     });
 }
 
-/// Fails if `newest` is raised after the swap, or not seen with the word.
+/// Fails if a failed swap is tried again with what was worked out before.
 #[test]
 fn what_is_given_back_does_not_make_the_bucket_run_over() {
     model(3, || {
@@ -58,8 +58,7 @@ fn what_is_given_back_does_not_make_the_bucket_run_over() {
     });
 }
 
-/// Of three that took, the first two give back while a fourth takes. Fails if
-/// those who give back take no turns, or if what they gave is not counted.
+/// Fails as the one before.
 #[test]
 fn two_that_give_back_and_one_that_takes_keep_the_bound() {
     model(2, || {
@@ -82,8 +81,6 @@ fn two_that_give_back_and_one_that_takes_keep_the_bound() {
     });
 }
 
-/// A call that takes while another gives back does not count that as of since
-/// when it was before, nor the other way round.
 #[test]
 fn a_call_that_takes_while_others_give_back_gives_back_no_more_than_its_own() {
     model(2, || {

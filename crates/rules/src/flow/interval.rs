@@ -7,9 +7,9 @@
 //! `T · (n − 1) / n`.
 //!
 //! **Why ten boxes.** That makes it nine tenths of what is written, and a call
-//! refused too early by at most a tenth; each call looks at ten words. One box
-//! is a quota per calendar interval (a day is a UTC day): cheapest, but twice
-//! the limit may pass around midnight.
+//! refused too early by at most a tenth; the first call of a box, and each that
+//! is refused, looks at ten words. One box is a quota per calendar interval (a
+//! day is a UTC day): cheapest, but twice the limit may pass around midnight.
 //!
 //! A *strict* rule counts one box more than the interval has, so that at most
 //! `count` calls pass in any span of `T`, and in [`Interval::STRICT_BOXES`]
@@ -128,7 +128,7 @@ pub(super) fn check(rule: &FlowRule, settings: &Settings, fields: &mut Fields<'_
     // Of the interval, u32 milliseconds are always fine.
     let (ms, boxes) = (rule.period().as_millis(), boxes.unwrap_or(0));
     let problem = match boxes > Interval::BOXES_MAX {
-        true => format!("{boxes} boxes are too many, as each call looks at all"),
+        true => format!("{boxes} boxes are too many, as each refused call looks at all"),
         false => format!("{boxes} boxes do not divide {ms} ms into whole nanoseconds"),
     };
     fields.fault(

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use flowgate::{
     Arg, Block, BlockKind, CircuitState, Clock, Engine, Entry, LoadReport, ManualClock,
-    NodeSnapshot, OnInvalid, Outcome, Resource, RuleId, Timestamp, Traffic,
+    NodeSnapshot, OnInvalid, Outcome, Pending, Resource, RuleId, Timestamp, Traffic,
 };
 use serde_json::{Map, Value};
 
@@ -23,13 +23,23 @@ pub(super) struct World<'t> {
 }
 
 struct Open {
-    entry: Entry<'static>,
+    call: Admitted,
     context: String,
     origin: String,
 }
 
+/// A call that is in.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a trace has few of them, and they are short-lived"
+)]
+enum Admitted {
+    Waiting(Pending<'static>),
+    Running(Entry<'static>),
+}
+
 /// How an attempt ended: admitted after a wait, or refused.
-type Attempt = Result<(Duration, Entry<'static>), Block>;
+type Attempt = Result<(Duration, Admitted), Block>;
 
 impl<'t> World<'t> {
     pub(super) fn new(trace: &'t Trace, rules: &Map<String, Value>) -> Result<Self, String> {
@@ -65,8 +75,11 @@ impl<'t> World<'t> {
         match step.op.as_str() {
             "entry" => self.entry(step),
             "exit" => self.exit(step),
+            "begin" => self.begin(step),
+            "cancel" => self.cancel(step),
             "burst" => self.burst(step),
             "stat" => self.stat(step),
+            "figures" => self.figures(step),
             "breaker" => self.breaker(step),
             "load" => {
                 let expect = step.expect.clone().map(Value::Object);
@@ -115,11 +128,11 @@ impl<'t> World<'t> {
         let args = Args::read(step.args.as_ref())?;
         let attempt = args.lend(|args| self.attempt(step, &context, &origin, args))??;
         self.compare(step, &attempt)?;
-        if let Ok((_, entry)) = attempt {
+        if let Ok((_, call)) = attempt {
             self.open.insert(
                 id,
                 Open {
-                    entry,
+                    call,
                     context,
                     origin,
                 },
@@ -151,12 +164,19 @@ impl<'t> World<'t> {
         if step.prioritized {
             request = request.prioritized();
         }
+        if step.no_wait {
+            let entered = request.try_entry();
+            return Ok(entered.map(|entry| (entry.waited(), Admitted::Running(entry))));
+        }
         Ok(request.reserve().map(|pending| {
             let wait = pending.wait();
+            if step.pending {
+                return (wait, Admitted::Waiting(pending));
+            }
             if self.settings.sleep_advances_clock {
                 self.clock.advance(wait);
             }
-            (wait, pending.begin())
+            (wait, Admitted::Running(pending.begin()))
         }))
     }
 
@@ -200,10 +220,37 @@ impl<'t> World<'t> {
         found.map(|rule| rule.position)
     }
 
+    /// A call goes ahead that was left pending.
+    fn begin(&mut self, step: &Step) -> Compared {
+        let id = step.id.ok_or("no id")?;
+        let open = self.open.remove(&id).ok_or("this entry is not open")?;
+        let Admitted::Waiting(pending) = open.call else {
+            return Err("this entry does not wait".into());
+        };
+        let call = Admitted::Running(pending.begin());
+        self.open.insert(id, Open { call, ..open });
+        Ok(())
+    }
+
+    /// A call is given up that was left pending.
+    fn cancel(&mut self, step: &Step) -> Compared {
+        let id = step.id.ok_or("no id")?;
+        match self.open.remove(&id).map(|open| open.call) {
+            Some(Admitted::Waiting(pending)) => {
+                pending.cancel();
+                Ok(())
+            }
+            _ => Err("this entry does not wait".into()),
+        }
+    }
+
     fn exit(&mut self, step: &Step) -> Compared {
         let id = step.id.ok_or("no id")?;
         let open = self.open.remove(&id).ok_or("this entry is not open")?;
-        open.entry.exit_with(match (step.error, step.cancelled) {
+        let Admitted::Running(entry) = open.call else {
+            return Err("this entry still waits".into());
+        };
+        entry.exit_with(match (step.error, step.cancelled) {
             (false, false) => Outcome::Success,
             (true, false) => Outcome::Error,
             (false, true) => Outcome::Cancelled,
@@ -224,8 +271,8 @@ impl<'t> World<'t> {
             };
             let attempt = args.lend(|args| self.attempt(step, context, origin, args))??;
             let passed = match attempt {
-                Ok((wait, entry)) => {
-                    entry.exit();
+                Ok((wait, call)) => {
+                    drop(call);
                     if !wait.is_zero() {
                         return Err(format!("an attempt waits {wait:?}"));
                     }
@@ -283,6 +330,31 @@ impl<'t> World<'t> {
             (_, None) => Err("the node does not exist".into()),
             (_, Some(node)) => self.compare_figures(expect, &node),
         }
+    }
+
+    /// Compares the figures that are named, and no others.
+    fn figures(&self, step: &Step) -> Compared {
+        let node = self.engine.node(&step.resource);
+        let node = node.ok_or("the node does not exist")?;
+        let view_s = self.settings.second_interval_ms as f64 / 1e3;
+        for (name, expected) in expectation(step)? {
+            let found = match name.as_str() {
+                "total_pass" => node.total_pass,
+                "total_block" => node.total_block,
+                "total_success" => node.total_success,
+                "total_exception" => node.total_exception,
+                "total_cancelled" => node.total_cancelled,
+                "passes_in_view" => (node.pass_qps * view_s).round() as u64,
+                "concurrency" => node.in_flight,
+                "permits" => node.permits,
+                other => return Err(format!("cannot interpret {other}")),
+            };
+            let expected = whole(expected)?;
+            if expected != found {
+                return Err(differs(name, expected, found));
+            }
+        }
+        Ok(())
     }
 
     fn compare_figures(&self, expect: &Map<String, Value>, node: &NodeSnapshot) -> Compared {

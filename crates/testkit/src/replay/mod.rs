@@ -3,6 +3,7 @@
 mod args;
 mod array;
 mod engine;
+mod limiter;
 mod pacing;
 
 use std::fmt;
@@ -43,22 +44,31 @@ impl std::error::Error for Failure {}
 type Compared = Result<(), String>;
 
 pub(crate) fn replay(trace: &Trace) -> Result<(), Failure> {
-    match (&trace.rules, &trace.array, &trace.controller) {
-        (Some(rules), None, None) => {
+    match (
+        &trace.rules,
+        &trace.array,
+        &trace.controller,
+        &trace.limiter,
+    ) {
+        (Some(rules), None, None, None) => {
             let mut world = engine::World::new(trace, rules).map_err(Failure::unreadable)?;
             each_step(trace, |step| world.step(step))
         }
-        (None, Some(array), None) => {
+        (None, Some(array), None, None) => {
             let mut world = array::World::new(array).map_err(Failure::unreadable)?;
             each_step(trace, |step| world.step(step, &trace.settings))
         }
-        (None, None, Some(controller)) => {
+        (None, None, Some(controller), None) => {
             let world = pacing::World::new(controller).map_err(Failure::unreadable)?;
             let whole_ms = paced_in_whole_ms(trace);
             each_step(trace, |step| world.step(step, &trace.settings, whole_ms))
         }
+        (None, None, None, Some(limiter)) => {
+            let world = limiter::World::new(limiter).map_err(Failure::unreadable)?;
+            each_step(trace, |step| world.step(step, &trace.settings))
+        }
         _ => Err(Failure::unreadable(
-            "neither rules, nor array, nor controller".into(),
+            "neither rules, nor array, nor controller, nor limiter".into(),
         )),
     }
 }
