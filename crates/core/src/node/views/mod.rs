@@ -90,8 +90,10 @@ impl Views {
     ) -> Result<Taken, Full> {
         let reserve = |view: &OwnView| view.reserve(now, weight, limit);
         loop {
-            if let Some(taken) = self.with(interval, among, now, reserve)? {
-                return Ok(taken);
+            match self.with(interval, among, now, reserve) {
+                Ok(taken) => return Ok(taken),
+                Err(Some(full)) => return Err(full),
+                Err(None) => {}
             }
         }
     }

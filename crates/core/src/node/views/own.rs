@@ -43,10 +43,11 @@ impl OwnView {
     /// will do: whoever has retired the view since has found that box gone.
     #[inline]
     fn ask_in(&self, number: u64) -> bool {
-        let asked = self.asked.load(Ordering::Relaxed);
-        if asked == number {
-            return true;
-        }
+        self.asked.load(Ordering::Relaxed) == number || self.ask_first_in(number)
+    }
+
+    #[cold]
+    fn ask_first_in(&self, number: u64) -> bool {
         let later = |asked: u64| (asked != RETIRED).then(|| asked.max(number));
         self.asked
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, later)
@@ -87,20 +88,19 @@ impl OwnView {
         self.ring.pass(now, weight).of_ring(self.name)
     }
 
-    /// `None`: the view was retired before that, and nothing is taken.
-    #[inline]
+    /// The error is `None` if the view was retired before; nothing is taken then.
     pub(super) fn reserve(
         &self,
         now: Timestamp,
         weight: u32,
         limit: u64,
-    ) -> Result<Option<Taken>, Full> {
+    ) -> Result<Taken, Option<Full>> {
         let taken = self.ring.reserve(now, weight, limit)?;
         if self.ask_in(taken.number()) {
-            return Ok(Some(taken.of_ring(self.name)));
+            return Ok(taken.of_ring(self.name));
         }
         self.ring.give_back(taken);
-        Ok(None)
+        Err(None)
     }
 
     pub(super) fn probe(
