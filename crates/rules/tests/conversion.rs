@@ -216,6 +216,10 @@ fn a_rule_that_golang_would_take_for_another_one_is_left_out() {
         assert_eq!(left_out::<Degrade>(rule), [format!("degrade[0].{field}")]);
     }
     assert_eq!(
+        left_out::<ParamFlow>(ParamFlowRule::qps("a", 0, 1.0).token_bucket()),
+        ["paramFlow[0].accounting"]
+    );
+    assert_eq!(
         left_out::<Isolation>(IsolationRule::at_once("a", 4).wait_ms(300)),
         ["isolation[0].maxQueueingTimeMs"]
     );

@@ -49,7 +49,7 @@ impl Taken {
 impl Cell for Taken {
     type Limit = u64;
 
-    fn reset(&self) {
+    fn reset(&self, _: &u64, _: Timestamp) {
         self.0.store(0, Ordering::Relaxed);
     }
 

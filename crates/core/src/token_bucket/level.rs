@@ -197,9 +197,18 @@ impl Level {
         quota.left(self.full_at(quota), now.as_nanos())
     }
 
-    /// Fills it up. Nobody else uses it meanwhile.
-    pub fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
+    /// Whether no token is missing at `now`.
+    pub fn is_full(&self, quota: &Quota, now: Timestamp) -> bool {
+        self.full_at(quota) <= quota.units_at(now.as_nanos())
+    }
+
+    /// Makes it full from `since` on, and not before. Nobody else uses it
+    /// meanwhile.
+    pub fn reset(&self, quota: &Quota, since: Timestamp) {
+        let full_at = quota.units_at(since.as_nanos());
+        let newest = full_at;
+        self.0
+            .store(quota.word(Fill { full_at, newest }), Ordering::Relaxed);
     }
 
     fn full_at(&self, quota: &Quota) -> u128 {

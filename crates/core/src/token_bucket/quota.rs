@@ -113,6 +113,18 @@ impl Quota {
         })
     }
 
+    /// No tokens, ever.
+    pub const NOTHING: Quota = Quota {
+        count: 0.0,
+        period: Duration::from_secs(1),
+        burst: 0,
+        units_per_ns: 0,
+        units_per_token: 1,
+        capacity: 0,
+        newest_bits: NEWEST_BITS_MAX,
+        step_bits: 0,
+    };
+
     /// Tokens per period.
     pub fn count(&self) -> f64 {
         self.count

@@ -16,7 +16,7 @@ pub(super) struct Line {
 impl Cell for Line {
     type Limit = Limit;
 
-    fn reset(&self) {
+    fn reset(&self, _: &Limit, _: Timestamp) {
         self.pacer.reset();
     }
 
@@ -98,7 +98,7 @@ impl Places {
 impl Cell for Places {
     type Limit = Limit;
 
-    fn reset(&self) {
+    fn reset(&self, _: &Limit, _: Timestamp) {
         // Only an empty cell is given to another value: nothing to do.
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use flowgate::{
     Arg, Block, BlockKind, Clock, Engine, EngineBuilder, Entry, ManualClock, NodeSnapshot, Outcome,
-    Pending, Position, Resource, SlidingWindowLimiter, Slot, SlotError, Timestamp, TokenBucketLimiter, Verdict,
+    Pending, Position, Resource, SlidingWindowLimiter, Slot, SlotError, Timestamp,
+    TokenBucketLimiter, Verdict,
 };
 use serde_json::{Map, Value};
 

@@ -60,7 +60,11 @@ fn head(setup: &Setup) -> Map<String, Value> {
                 strict,
             },
         ) => {
-            let kind = if *strict { "strict_window" } else { "sliding_window" };
+            let kind = if *strict {
+                "strict_window"
+            } else {
+                "sliding_window"
+            };
             let limiter = json!({"type": kind, "interval_ms": interval_ms, "boxes": boxes,
                 "threshold": milli / 1000});
             head.insert("limiter".into(), limiter);

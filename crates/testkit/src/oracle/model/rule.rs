@@ -296,7 +296,13 @@ impl Rule {
                 wait_ms,
             } if weight > 0 => {
                 let cost = cost_ns(weight, interval_ms * MS, milli);
-                Some(Share::Place(place(&mut self.line, now, cost, wait_ms * MS, wait)))
+                Some(Share::Place(place(
+                    &mut self.line,
+                    now,
+                    cost,
+                    wait_ms * MS,
+                    wait,
+                )))
             }
             Limit::ParamLine {
                 milli,
