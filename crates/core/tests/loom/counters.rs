@@ -28,8 +28,7 @@ fn two_threads_that_meet_at_a_tally_lose_nothing() {
     });
 }
 
-/// Two add, and a reader looks on. Fails if a reader leaves the further numbers
-/// out, or if what is there is moved to them.
+/// Two add, and a reader looks on. Fails if it leaves the further numbers out.
 #[test]
 fn a_reader_of_a_tally_sees_it_grow_and_never_more_than_was_added() {
     model(2, || {

@@ -30,8 +30,7 @@ fn two_newcomers_never_take_one_hole_both() {
 }
 
 /// The slot is used anew while somebody looks at it. Fails if the cost is
-/// written after the hole is shown, or if a slot is shown empty before it is
-/// counted as that.
+/// written after the hole is shown, or if one that is taken is counted on.
 #[test]
 fn a_hole_is_taken_whole_while_it_is_left_and_while_another_is_taken() {
     model(2, || {
