@@ -335,7 +335,7 @@ fn two_threads_that_change_a_circuit_tell_each_change_once() {
 
 #[test]
 fn three_threads_that_change_a_circuit_tell_each_change_once() {
-    model(2, || {
+    model(3, || {
         let told = Told::new();
         let [other, another] = [Arc::clone(&told), Arc::clone(&told)];
         let asks = thread::spawn(move || other.ask());

@@ -143,7 +143,7 @@ fn a_hole_for_which_two_newcomers_come_goes_to_one() {
 
 #[test]
 fn a_place_given_back_while_two_others_come_is_there_once() {
-    model(2, || {
+    model(3, || {
         let (line, [first, last]) = line();
         let threads = [(); 2].map(|()| {
             let line = Arc::clone(&line);
@@ -159,7 +159,7 @@ fn a_place_given_back_while_two_others_come_is_there_once() {
 /// The last in line and the one before it give up while another comes.
 #[test]
 fn two_places_given_back_while_another_comes_are_there_once() {
-    model(2, || {
+    model(3, || {
         let (line, [first, middle, last]) = line();
         let threads = [middle, last].map(|place| {
             let line = Arc::clone(&line);
