@@ -110,3 +110,67 @@ impl Holes {
         self.count.store(0, Ordering::Relaxed);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn hole(release_ns: u64) -> Hole {
+        Hole {
+            release_ns,
+            cost: 3,
+        }
+    }
+
+    #[test]
+    fn a_hole_is_taken_once_by_a_call_that_fits_up_to_the_moment_of_its_release() {
+        // From the epoch on.
+        for release_ns in [0, 50] {
+            let holes = Holes::default();
+            assert!(holes.is_empty());
+            holes.leave(hole(release_ns), 0);
+            assert_eq!(holes.take(0, 4, 100), None, "it costs more");
+            if release_ns > 0 {
+                assert_eq!(holes.take(0, 3, release_ns - 1), None, "it may not wait");
+            }
+            assert!(!holes.is_empty());
+            assert_eq!(holes.take(release_ns, 3, 0), Some(hole(release_ns)));
+            assert!(holes.is_empty());
+            assert_eq!(holes.take(release_ns, 3, 0), None);
+        }
+    }
+
+    #[test]
+    fn whoever_looks_forgets_a_hole_whose_time_has_come() {
+        let holes = Holes::default();
+        holes.leave(hole(50), 0);
+        holes.leave(hole(60), 0);
+        assert_eq!(holes.take(51, 1, 100), Some(hole(60)));
+        assert!(holes.is_empty());
+    }
+
+    #[test]
+    fn as_many_are_remembered_as_there_is_room_for_and_expired_ones_make_room() {
+        let holes = Holes::default();
+        for n in 1..=HOLES_MAX as u64 {
+            holes.leave(hole(n * 10), 0);
+        }
+        // At 10 the first may still be taken.
+        holes.leave(hole(90), 10);
+        holes.leave(hole(100), 11);
+        let taken = std::iter::from_fn(|| holes.take(11, 1, 100));
+        let mut taken: Vec<_> = taken.map(|hole| hole.release_ns).collect();
+        taken.sort_unstable();
+        assert_eq!(taken, [20, 30, 40, 50, 60, 70, 80, 100]);
+        assert!(holes.is_empty());
+    }
+
+    #[test]
+    fn when_they_are_cleared_none_is_left() {
+        let holes = Holes::default();
+        holes.leave(hole(50), 0);
+        holes.clear();
+        assert!(holes.is_empty());
+        assert_eq!(holes.take(0, 1, 100), None);
+    }
+}

@@ -36,13 +36,15 @@ pub mod metric;
 #[cfg(not(loom))]
 pub mod node;
 #[cfg(loom)]
-#[path = "node/permits/mod.rs"]
-pub mod permits;
+#[path = "node/modelled.rs"]
+pub mod node;
 pub mod publish;
 #[doc(hidden)]
 pub mod sync;
 #[cfg(not(loom))]
 mod tally;
+#[cfg(loom)]
+pub mod tally;
 #[cfg(not(loom))]
 pub mod time;
 #[cfg(loom)]
@@ -63,7 +65,6 @@ pub use limiter::SlidingWindowLimiter;
 pub use metric::{MetricBucket, MetricEvent};
 #[cfg(not(loom))]
 pub use node::{Interval, Node, NodeSettings, NodeSnapshot, View};
-#[cfg(not(loom))]
 pub use tally::Tally;
 pub use time::Timestamp;
 #[cfg(not(loom))]

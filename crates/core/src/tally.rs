@@ -4,14 +4,27 @@
 //! finds the number changed between looking and adding has *met* another
 //! thread; after [`MEETINGS`] of those each processor's share of threads adds
 //! to a number of its own, on a cache line of its own. A reader adds them up.
+//!
+//! **Nothing is lost, nothing counts twice.** The numbers are made once and
+//! never moved or cleared, and an addition is one atomic step on one of them,
+//! whether or not its thread knows by then that there are several. So all of
+//! them together are what was added, at any moment.
+//!
+//! **What a reader sees** is no single moment, as others add while it adds up. It
+//! is no less than what was added by those it has heard of, itself included, and
+//! what one reader sees only grows: each number only grows, and once seen the
+//! further ones stay.
+//!
+//! All of it is relaxed: the numbers order nothing else, and the further ones
+//! are published by the lock that makes them once.
 
 use crossbeam_utils::CachePadded;
 
 use crate::sync::{AtomicU64, AtomicUsize, OnceLock, Ordering};
 
 /// How often threads must have met before a counter is spread. Schedules are too
-/// short for many meetings, and are to come to what follows them.
-pub(crate) const MEETINGS: usize = if cfg!(shuttle) { 1 } else { 64 };
+/// short for many meetings, and are to come to what follows them, as are models.
+pub(crate) const MEETINGS: usize = if cfg!(any(loom, shuttle)) { 1 } else { 64 };
 
 /// How many numbers a spread counter has.
 const SHARES: usize = 8;
@@ -35,8 +48,6 @@ impl Tally {
     /// Adds `amount`.
     #[inline]
     pub fn add(&self, amount: u64) {
-        // Relaxed throughout: the numbers order nothing, and each addition is
-        // one atomic step, so none is lost.
         if let Some(spread) = self.spread.get() {
             spread[thread_number() % SHARES].fetch_add(amount, Ordering::Relaxed);
             return;
@@ -56,7 +67,7 @@ impl Tally {
     #[cold]
     fn meet(&self, amount: u64) {
         self.shared.fetch_add(amount, Ordering::Relaxed);
-        if self.meetings.fetch_add(1, Ordering::Relaxed) >= MEETINGS {
+        if self.meetings.fetch_add(1, Ordering::Relaxed) + 1 >= MEETINGS {
             self.spread.get_or_init(Box::default);
         }
     }
@@ -74,7 +85,7 @@ impl Tally {
 }
 
 /// Threads are numbered as they come, so that neighbours are spread evenly.
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 pub(crate) fn thread_number() -> usize {
     // Numbers of the process, of no engine: no model has a say in them.
     static THREADS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
@@ -91,7 +102,29 @@ pub(crate) fn thread_number() -> usize {
     shuttle::current::me().into()
 }
 
-#[cfg(test)]
+#[cfg(loom)]
+pub use numbered::{number_thread, thread_number};
+
+/// All threads of a model run on one thread: the model numbers them.
+#[cfg(loom)]
+#[allow(missing_docs, reason = "for models")]
+mod numbered {
+    use std::cell::Cell;
+
+    loom::thread_local! {
+        static NUMBER: Cell<usize> = Cell::new(0);
+    }
+
+    pub fn thread_number() -> usize {
+        NUMBER.with(Cell::get)
+    }
+
+    pub fn number_thread(number: usize) {
+        NUMBER.with(|mine| mine.set(number));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

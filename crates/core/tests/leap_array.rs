@@ -9,7 +9,10 @@
 use std::time::Duration;
 
 use flowgate_core::leap_array::cell::{Counter, VALUE_MAX};
-use flowgate_core::leap_array::{Borrowed, PassCell, SAMPLE_COUNT_MAX, Span};
+use flowgate_core::leap_array::passes::PASSES_MAX;
+use flowgate_core::leap_array::{
+    Borrowed, Bucket, PassCell, Renewal, SAMPLE_COUNT_MAX, Span, Window,
+};
 use flowgate_core::{LeapArray, MetricBucket, MetricEvent, Timestamp};
 
 const RING_SIZES: [u32; 5] = [1, 2, 10, 60, 120];
@@ -34,9 +37,7 @@ fn kept<T>(result: Result<T, impl std::fmt::Debug>) {
 }
 
 /// Starts and counts of the windows that `windows` yields.
-fn shown<'a>(
-    windows: impl Iterator<Item = flowgate_core::leap_array::Window<'a, Counter>>,
-) -> Vec<(u64, u64)> {
+fn shown<'a>(windows: impl Iterator<Item = Window<'a, Counter>>) -> Vec<(u64, u64)> {
     windows
         .map(|window| (window.start().as_millis(), window.get()))
         .collect()
@@ -207,6 +208,41 @@ fn a_writer_that_holds_a_window_while_it_expires_counts_in_the_newest() {
     }
 }
 
+/// A bucket of two counters.
+#[derive(Default)]
+struct Results {
+    good: Counter,
+    bad: Counter,
+}
+
+impl Bucket for Results {
+    fn renew(&self, renewal: &Renewal<'_>) {
+        self.good.renew(renewal);
+        self.bad.renew(renewal);
+    }
+}
+
+#[test]
+fn counters_of_one_bucket_are_told_apart_and_move_on_to_the_newest_window() {
+    for slots in RING_SIZES {
+        let interval = Duration::from_millis(100) * slots;
+        let ring: LeapArray<Results> = LeapArray::new(slots, interval).unwrap();
+        let mut held = ring.current(ms(100));
+        held.add_to(|results| &results.good, 3);
+        held.add_to(|results| &results.bad, 1);
+        let counts = |window: &Window<'_, Results>| {
+            let bad = window.count_of(|results| &results.bad);
+            (window.count_of(|results| &results.good), bad)
+        };
+        assert_eq!(counts(&held), (3, 1));
+        ring.current(ms(100) + interval);
+        assert_eq!(counts(&held), (0, 0), "its slot was taken over");
+        held.add_to(|results| &results.bad, 2);
+        assert_eq!(held.start(), ms(100) + interval);
+        assert_eq!(counts(&held), (0, 2));
+    }
+}
+
 // The edges of time and of counts.
 
 // https://github.com/alibaba/sentinel-golang/pull/422: the number of a window
@@ -302,6 +338,16 @@ fn a_ring_that_cannot_be_is_refused_with_the_reason() {
     }
 }
 
+#[test]
+fn a_ring_says_how_many_windows_it_has_and_how_long_they_are() {
+    for slots in RING_SIZES {
+        let ring = ring(slots);
+        assert_eq!(ring.sample_count(), slots as usize);
+        assert_eq!(ring.window_length(), Duration::from_millis(100));
+        assert_eq!(ring.interval(), Duration::from_millis(100) * slots);
+    }
+}
+
 // Spans.
 
 #[test]
@@ -340,6 +386,29 @@ fn passes_that_nothing_limits_count_against_those_that_are_limited() {
     assert_eq!(ring.reserve(ms(100), 1, span, 3, None).unwrap_err().sum, 3);
     ring.give_back(taken);
     kept(ring.reserve(ms(100), 3, span, 3, None));
+}
+
+/// Whatever the limit, and whether or not there is one.
+#[test]
+fn a_window_stops_at_the_most_passes_that_fit_it() {
+    let ring = passes(1);
+    let span = Span::new(1, 1);
+    let reserve = |n| ring.reserve(ms(0), n, span, u64::MAX, None);
+    let sum = |time| ring.passes_in(ms(time), span, None);
+    let all = [0; 5].map(|_| ring.pass(ms(0), u32::MAX));
+    assert_eq!(sum(0), PASSES_MAX);
+    assert_eq!(reserve(1).unwrap_err().sum, PASSES_MAX);
+    ring.give_back(all[0]);
+    assert_eq!(reserve(u32::MAX).unwrap().sum(), PASSES_MAX);
+    assert_eq!(reserve(1).unwrap_err().sum, PASSES_MAX);
+    kept(reserve(0));
+    for taken in all {
+        ring.give_back(taken);
+    }
+    assert_eq!(sum(0), 0, "more was given back than was counted");
+    assert_eq!(sum(100), 0);
+    kept(ring.reserve(ms(100), u32::MAX, span, u64::MAX, None));
+    assert_eq!(sum(100), u64::from(u32::MAX));
 }
 
 #[test]
@@ -447,6 +516,25 @@ fn a_borrower_whose_clock_went_back_waits_from_the_newest_window_on() {
         .borrow(ms(10), 1, span, 1, Duration::from_millis(201), &borrowed)
         .unwrap();
     assert_eq!((loan.window(), wait), (11, Duration::from_millis(200)));
+}
+
+/// The word of a window to come holds 32 bits of borrowed passes.
+#[test]
+fn no_more_is_lent_than_can_be_written_down() {
+    let ring = passes(2);
+    let (span, borrowed) = (Span::new(1, 2), Borrowed::new(2));
+    let borrow = |n| ring.borrow(ms(0), n, span, u64::MAX, Duration::MAX, &borrowed);
+    let (first, _) = borrow(u32::MAX - 1).unwrap();
+    assert!(borrow(2).is_err());
+    let (second, _) = borrow(1).unwrap();
+    assert!(borrow(1).is_err());
+    assert_eq!(borrowed.waiting(span, 0), u64::from(u32::MAX));
+    // Booked unchecked, it stops there too, and the next window is not touched.
+    let _ = ring.book(&borrowed, first.window(), 7);
+    assert_eq!(borrowed.waiting(span, 0), u64::from(u32::MAX));
+    ring.repay(&borrowed, first);
+    ring.repay(&borrowed, second);
+    assert_eq!(borrowed.waiting(span, 0), 0);
 }
 
 /// A window far ahead can be booked; borrowing then refuses, and ends.

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate_core::{Node, NodeSettings, NodeSnapshot, Timestamp};
+use flowgate_core::{
+    Hold, Holds, Node, NodeSettings, NodeSnapshot, Nodes, Place, Timestamp, Traffic,
+};
 
 fn ms(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis)
@@ -50,6 +52,25 @@ fn a_node_of_one_window_lends_from_the_next_and_holds_its_limit() {
     let full = node.reserve(ms(1_000), 2, 5).unwrap_err();
     assert_eq!((full.sum, full.retry_after), (4, Some(second)));
     assert_eq!(node.reserve(ms(1_000), 1, 5).unwrap().sum(), 5);
+}
+
+#[test]
+fn a_borrowed_call_with_an_old_reading_is_charged_when_its_wait_begins() {
+    let (second, half) = (Duration::from_secs(1), Duration::from_millis(500));
+    let settings = NodeSettings::new(2, second, second, second).unwrap();
+    let node = Node::new(&Arc::new(settings));
+    let nodes = Nodes::new(&node, Traffic::Outbound, None, None);
+    // Others have opened the window of 500 ms since its clock was read.
+    let old = ms(300);
+    let _taken = [node.pass(ms(300), 3), node.pass(ms(500), 2)];
+    let (loan, wait) = node.borrow(old, 1, 5).unwrap();
+    assert_eq!((loan.window(), wait), (2, half));
+    let mut holds = Holds::default();
+    holds.set_pass(Place::Resource, Hold::Loaned(loan));
+    holds.wait_for(0, 0, wait);
+    holds.admit(&nodes, old, 1).unwrap();
+    assert_eq!(holds.charged, ms(500));
+    assert_eq!(holds.charged + holds.wait, ms(1_000));
 }
 
 #[test]

@@ -6,6 +6,7 @@
     reason = "helpers of tests, where a panic is the failure"
 )]
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use flowgate_core::leap_array::{Borrowed, Loan, PassCell, Span, Taken};
@@ -72,6 +73,8 @@ enum Step {
         wait_max_ns: u64,
     },
     Repay(prop::sample::Index),
+    /// A borrower goes ahead before its window has begun.
+    GoEarly(prop::sample::Index),
 }
 
 fn moves() -> impl Strategy<Value = Step> {
@@ -97,9 +100,10 @@ fn with_loans() -> impl Strategy<Value = Step> {
         4 => moves(),
         4 => (1_u32..6).prop_map(|weight| Step::Reserve { weight, limit: LIMIT }),
         1 => any::<prop::sample::Index>().prop_map(Step::GiveBack),
-        4 => (1_u32..6, 0_u64..12_000)
+        4 => (0_u32..6, 0_u64..12_000)
             .prop_map(|(weight, wait_max_ns)| Step::Borrow { weight, wait_max_ns }),
         1 => any::<prop::sample::Index>().prop_map(Step::Repay),
+        1 => any::<prop::sample::Index>().prop_map(Step::GoEarly),
     ]
 }
 
@@ -112,6 +116,8 @@ struct Naive {
     head: u64,
     passes: Vec<(u64, u64)>,
     loans: Vec<(u64, u64)>,
+    /// Loans of those who have gone ahead, while their window is to come.
+    early: Vec<(u64, u64)>,
 }
 
 impl Naive {
@@ -122,6 +128,7 @@ impl Naive {
             head: 0,
             passes: Vec::new(),
             loans: Vec::new(),
+            early: Vec::new(),
         }
     }
 
@@ -129,10 +136,19 @@ impl Naive {
         self.now = self.now.saturating_add_signed(by);
     }
 
-    /// Rolls to the present; returns the present window.
+    /// Rolls to the present; returns the present window. What was borrowed from
+    /// it counts from now on; who went ahead and was not met in the window is
+    /// forgotten.
     fn roll(&mut self) -> u64 {
         self.head = self.head.max(self.now / BOX_NS);
-        self.head / self.shape.group
+        let present = self.head / self.shape.group;
+        let begun = |&mut (window, _): &mut (u64, u64)| window <= present;
+        for (window, n) in self.early.extract_if(.., begun) {
+            if window == present {
+                self.loans.push((window, n));
+            }
+        }
+        present
     }
 
     /// The time that is charged: a clock that went back stands still.
@@ -142,13 +158,38 @@ impl Naive {
 
     /// What counts in the span that ends with `window`, if nobody comes.
     fn held(&self, window: u64) -> u64 {
+        self.held_from(window, 0..=window)
+    }
+
+    /// Of that, what was taken or borrowed from one of `windows`.
+    fn held_from(&self, window: u64, windows: RangeInclusive<u64>) -> u64 {
         let first = (window + 1).saturating_sub(self.shape.windows);
-        let counts = |&&(at, _): &&(u64, u64)| (first..=window).contains(&at);
-        let passes = self.passes.iter().filter(counts);
-        passes
-            .chain(self.loans.iter().filter(counts))
+        let all = self.passes.iter().chain(&self.loans).chain(&self.early);
+        all.filter(|(at, _)| (first..=window).contains(at) && windows.contains(at))
             .map(|(_, n)| n)
             .sum()
+    }
+
+    /// What is borrowed from windows to come.
+    fn waiting(&mut self) -> u64 {
+        let present = self.roll();
+        let loans = self.loans.iter().chain(&self.early);
+        loans.filter(|(at, _)| *at > present).map(|(_, n)| n).sum()
+    }
+
+    /// The first window to come that begins in less than `wait_max_ns` and has
+    /// room beside all that is borrowed from any.
+    fn lender(&mut self, weight: u32, wait_max_ns: u64) -> Option<u64> {
+        let present = self.roll();
+        let last = present + self.shape.windows;
+        let waiting = self.waiting();
+        let mut to_come = present + 1..=last;
+        to_come.find(|&window| {
+            let wait_ns = window * self.shape.window_ns() - self.charged();
+            let left = self.held_from(window, 0..=present);
+            let fits = left + waiting + u64::from(weight) <= LIMIT;
+            wait_ns < wait_max_ns && waiting < LIMIT && fits
+        })
     }
 
     /// A call at `time` passes if its own span and all that will hold it have
@@ -199,14 +240,17 @@ fn run(shape: Shape, steps: Vec<Step>) -> Result<(), TestCaseError> {
                     Err(full) => {
                         prop_assert_eq!(asked.unwrap_err(), full);
                         // The sum is the one there was no room beside.
-                        prop_assert!(full.sum + u64::from(weight) > limit);
+                        prop_assert!(full.exceeds(weight, limit));
+                        prop_assert!(!full.exceeds(weight, full.sum + u64::from(weight)));
                         let after = full.retry_after.map(|d| d.as_nanos() as u64);
                         prop_assert_eq!(after.is_none(), u64::from(weight) > limit);
                         if let Some(after) = after {
                             let at = naive.charged() + after;
                             prop_assert!(naive.fits_at(at, weight, limit), "too early");
                             prop_assert!(!naive.fits_at(at - 1, weight, limit), "too late");
-                            refused = Some((at, weight, limit));
+                            // If nobody comes in their window, early loans are
+                            // forgotten: then there is room sooner.
+                            refused = naive.early.is_empty().then_some((at, weight, limit));
                         }
                     }
                 }
@@ -225,19 +269,38 @@ fn run(shape: Shape, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 weight,
                 wait_max_ns,
             } => {
-                let present = naive.roll();
+                naive.roll();
                 let wait_max = Duration::from_nanos(wait_max_ns);
+                let expected = naive.lender(weight, wait_max_ns);
+                let may = ring.may_borrow(now(&naive), weight, span, LIMIT, wait_max, &borrowed);
+                prop_assert_eq!(may, expected.is_some());
                 let got = ring.borrow(now(&naive), weight, span, LIMIT, wait_max, &borrowed);
+                prop_assert_eq!(got.ok().map(|(loan, _)| loan.window()), expected);
                 if let Ok((loan, wait)) = got {
-                    prop_assert!(wait < wait_max);
-                    prop_assert!(loan.window() > present);
                     let start = loan.window() * shape.window_ns();
                     prop_assert_eq!(wait.as_nanos() as u64, start - naive.charged());
+                    // To itself the borrower is as if it had not borrowed.
+                    let again = ring.probe(
+                        now(&naive),
+                        weight,
+                        span,
+                        LIMIT,
+                        Some(&borrowed),
+                        Some(loan),
+                    );
+                    let fits = naive.fits_at(naive.charged(), weight, LIMIT);
+                    prop_assert_eq!(again.is_ok(), fits);
+                    if let Some(after) = again.err().and_then(|full| full.retry_after) {
+                        let at = naive.charged() + after.as_nanos() as u64;
+                        prop_assert!(naive.fits_at(at, weight, LIMIT), "too early");
+                        prop_assert!(!naive.fits_at(at - 1, weight, LIMIT), "too late");
+                    }
                     let entry = (loan.window(), u64::from(weight));
                     naive.loans.push(entry);
                     lent.push((loan, entry));
                     refused = None;
                 }
+                prop_assert_eq!(borrowed.waiting(span, naive.head), naive.waiting());
                 prop_assert!(naive.most() <= LIMIT);
             }
             Step::Repay(index) => {
@@ -248,6 +311,21 @@ fn run(shape: Shape, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 ring.repay(&borrowed, loan);
                 let at = naive.loans.iter().position(|e| *e == entry).unwrap();
                 naive.loans.swap_remove(at);
+                refused = None;
+            }
+            Step::GoEarly(index) => {
+                let present = naive.roll();
+                let to_come: Vec<_> = (0..lent.len())
+                    .filter(|&at| lent[at].0.window() > present)
+                    .collect();
+                if to_come.is_empty() {
+                    continue;
+                }
+                let (loan, entry) = lent.swap_remove(to_come[index.index(to_come.len())]);
+                borrowed.go_early(loan);
+                let at = naive.loans.iter().position(|e| *e == entry).unwrap();
+                naive.loans.swap_remove(at);
+                naive.early.push(entry);
                 refused = None;
             }
         }

@@ -427,6 +427,25 @@ fn a_place_in_the_middle_of_the_line_goes_to_one_newcomer() {
     run.check_all_spans();
 }
 
+/// One token a second: the second call may go at 1 s, the third at 2 s.
+#[test]
+fn a_place_is_free_while_it_is_to_come_for_calls_that_weigh_something() {
+    let gives_up_at = |now_ns| {
+        let bucket = TokenBucket::new(Quota::new(1.0, Duration::from_secs(1), 1).unwrap());
+        let take = |now_ns, weight| bucket.take_or_wait(at(now_ns), weight, PATIENT).unwrap();
+        let [_, second, third] = [0; 3].map(|now_ns| take(now_ns, 1));
+        assert_eq!(second.release, at(SECOND));
+        assert_eq!(third.release, at(2 * SECOND));
+        bucket.give_back(second.taken, 1, at(now_ns));
+        // Takes nothing, so no place either.
+        assert_eq!(take(now_ns, 0).release, at(now_ns));
+        take(now_ns, 1).release
+    };
+    assert_eq!(gives_up_at(SECOND / 2), at(SECOND));
+    assert_eq!(gives_up_at(SECOND - 1), at(SECOND));
+    assert_eq!(gives_up_at(SECOND), at(3 * SECOND), "it has come");
+}
+
 #[test]
 fn the_extremes_are_held_exactly() {
     let (day, second) = (Duration::from_secs(86_400), Duration::from_secs(1));

@@ -72,7 +72,8 @@ pub(crate) struct Limits {
     pub(crate) default_context_statistics: bool,
 }
 
-/// What happens seldom and should be seen.
+/// What happens seldom and should be seen. All but `callers` are added to and
+/// read with `Relaxed`: figures that nothing else is read after.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) overflowed_resources: AtomicU64,
@@ -360,6 +361,8 @@ impl Engine {
     /// Switches all guarding on or off: while off, every call passes, and
     /// nothing is checked or counted. Calls admitted before leave as they came.
     pub fn set_enabled(&self, enabled: bool) {
+        // Release, and acquire where it is read: a call that finds it on finds
+        // the rules that were loaded before.
         self.shared.enabled.store(enabled, Ordering::Release);
     }
 

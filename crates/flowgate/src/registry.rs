@@ -1,5 +1,27 @@
 //! The resources of an engine, by name; and the origins and contexts of one
 //! resource.
+//!
+//! **Looking up takes no lock.** Names are put into a `papaya` table and never
+//! taken out, so what was found stays true.
+//!
+//! **Making takes turns**, once per name. Who has its turn looks for the name
+//! again, so two threads that come with one new name get one node. It then
+//! compares the number of names with the bound, puts the name in, and only then
+//! raises the number.
+//!
+//! **Nobody is counted elsewhere whose name has a place.** A thread that finds the
+//! bound reached takes no turn; but the last place may just have been taken for
+//! its own name. The numbers are raised with release and read with acquire: so it
+//! finds all names that are in the number, and looks for its own once more.
+//!
+//! The number of origins and contexts of all resources together is raised by
+//! threads that take turns at different locks. It may exceed its bound by as many
+//! as are making one at that moment.
+//!
+//! **Assumed** is of `papaya` that a look-up which begins after a name was put in
+//! finds it, and of `OnceLock` that all get the one value that was made. No model
+//! checker sees into these; `tests/shuttle.rs` runs this code with both as one
+//! step.
 
 use std::sync::{Arc, Weak};
 
@@ -44,6 +66,7 @@ impl Registry {
     }
 
     pub(crate) fn len(&self) -> usize {
+        // Relaxed: a figure.
         self.count.load(Ordering::Relaxed)
     }
 
@@ -153,6 +176,7 @@ impl Registry {
 
     fn count_overflow(&self) {
         let overflowed = &self.shared.counters.overflowed_resources;
+        // Relaxed: a figure.
         overflowed.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -230,7 +254,7 @@ impl NamedNodes {
         }
         let is_full = || {
             (self.count.load(Ordering::Acquire) >= bound.names_max
-                || bound.total.load(Ordering::Relaxed) >= bound.total_max)
+                || bound.total.load(Ordering::Acquire) >= bound.total_max)
                 && bound.exempt.iter().all(|exempt| exempt != name)
         };
         let turn = (!is_full()).then(|| take_turn(&self.making));
@@ -243,7 +267,8 @@ impl NamedNodes {
         }
         let node = Arc::new(Node::new(settings));
         nodes.insert(name.into(), Arc::clone(&node));
-        bound.total.fetch_add(1, Ordering::Relaxed);
+        // Release, both: who sees the number finds the node.
+        bound.total.fetch_add(1, Ordering::Release);
         self.count.fetch_add(1, Ordering::Release);
         node
     }

@@ -1,4 +1,12 @@
 //! A handle to one resource, and the way of a call through its chain.
+//!
+//! The chain is [`Derived`] from the engine's plan: a call compares generations,
+//! makes the chain anew if the plan has moved on, and uses that one chain to its
+//! end. Why it never sees two generations, nor an older one than a call before
+//! it, is said and modelled in `core::publish`; nothing is added to that here. A
+//! chain that two threads make of one plan at the same time is made twice and
+//! kept once; what rules remember is not in it but in their table, made once per
+//! resource under a lock.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -303,7 +311,8 @@ impl ResourceInner {
     #[inline]
     pub(crate) fn enter(&self, spec: &Spec<'_>, wait: Wait) -> Result<Admitted, Block> {
         let shared = &*self.shared;
-        if !shared.enabled.load(Ordering::Relaxed) {
+        // Acquire: see `Engine::set_enabled`.
+        if !shared.enabled.load(Ordering::Acquire) {
             return Ok(Admitted::Unguarded);
         }
         let compile = |plan: &flowgate_slots::ChainPlan| Compiled {

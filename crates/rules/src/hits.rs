@@ -1,4 +1,8 @@
 //! What a rule has done, in numbers.
+//!
+//! Each number is a [`Tally`], which says why no addition is lost. Nothing is
+//! decided by them and nothing else is read after them, so they order nothing: a
+//! reader may find a call in one number and not yet in another.
 
 use flowgate_core::Tally;
 use serde::Serialize;

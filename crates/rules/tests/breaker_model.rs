@@ -268,6 +268,10 @@ enum Step {
     /// One of the calls that are out ends.
     Ends(usize, Option<bool>),
     Wait(u64),
+    /// Until a refused call was told to come again, or a nanosecond less.
+    WaitAsTold {
+        early: bool,
+    },
     Force(Forced),
     Release,
     Reset,
@@ -278,7 +282,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         12 => Just(Step::Admit),
         12 => (any::<usize>(), result).prop_map(|(which, result)| Step::Ends(which, result)),
-        4 => (1_u64..400).prop_map(Step::Wait),
+        3 => (1_u64..400).prop_map(Step::Wait),
+        3 => any::<bool>().prop_map(|early| Step::WaitAsTold { early }),
         1 => prop_oneof![Just(Forced::Open), Just(Forced::Closed)].prop_map(Step::Force),
         2 => Just(Step::Release),
         1 => Just(Step::Reset),
@@ -361,6 +366,7 @@ proptest! {
         let mut calls: Vec<(Admitted, Token)> = Vec::new();
         let mut changes = Vec::new();
         let mut now = 1_000;
+        let mut told = None;
         let end = |(admitted, token): (Admitted, Token), result, now, naive: &mut Naive, changes: &mut Vec<Change>| {
             let (at, tell) = (Timestamp::from_nanos(now), |change| changes.push(change));
             let admitted = Admitted::from_words(admitted.to_words());
@@ -381,6 +387,7 @@ proptest! {
                     }
                     (Err(refused), Err(wait)) => {
                         prop_assert_eq!(refused.retry_after.map(ns), wait);
+                        told = wait.map(|wait| now + wait);
                     }
                     (one, other) => prop_assert!(false, "{one:?} but {other:?}"),
                 },
@@ -390,6 +397,10 @@ proptest! {
                 }
                 Step::Ends(..) => {}
                 Step::Wait(time) => now += time,
+                Step::WaitAsTold { early } => {
+                    let told = told.take().map(|told: u64| told - u64::from(early));
+                    now = now.max(told.unwrap_or(now));
+                }
                 Step::Force(forced) => {
                     prop_assert_eq!(circuit.force(forced, at, tell), naive.force(forced));
                 }

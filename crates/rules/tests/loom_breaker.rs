@@ -270,3 +270,79 @@ fn a_force_outlives_the_probe_that_would_close() {
         assert!(admit(&circuit, 1_001).is_some());
     });
 }
+
+// Who is told.
+
+/// A circuit that opened at 0, and what was told of it since.
+struct Told {
+    circuit: Arc<Circuit>,
+    changes: Mutex<Vec<Change>>,
+}
+
+impl Told {
+    fn new() -> Arc<Self> {
+        Arc::new(Told {
+            circuit: open(1),
+            changes: Mutex::new(Vec::new()),
+        })
+    }
+
+    fn tell(&self, change: Change) {
+        // In force by then.
+        assert!(self.circuit.figures(at(100)).generation >= change.generation);
+        self.changes.lock().unwrap().push(change);
+    }
+
+    fn ask(&self) {
+        let _ = self.circuit.admit(at(100), |change| self.tell(change));
+    }
+
+    fn force(&self) {
+        let tell = |change| self.tell(change);
+        assert!(self.circuit.force(Forced::Open, at(100), tell));
+    }
+
+    /// Each change was told once, and put in order they are the way that the
+    /// circuit went.
+    fn is_complete(&self) {
+        let now = self.circuit.figures(at(100));
+        let mut changes = self.changes.lock().unwrap().clone();
+        changes.sort_by_key(|change| change.generation);
+        let generations: Vec<u64> = changes.iter().map(|change| change.generation).collect();
+        assert_eq!(generations, Vec::from_iter(3..=now.generation));
+        let mut state = CircuitState::Open;
+        for change in changes {
+            assert_eq!(change.from, state);
+            state = change.to;
+        }
+        assert_eq!((state, now.forced), (now.state, Some(Forced::Open)));
+    }
+}
+
+/// Fails if a change is told before the phase is exchanged, and if one that
+/// loses the exchange tells it too.
+#[test]
+fn two_threads_that_change_a_circuit_tell_each_change_once() {
+    model(5, || {
+        let told = Told::new();
+        let other = Arc::clone(&told);
+        let asks = thread::spawn(move || other.ask());
+        told.force();
+        asks.join().unwrap();
+        told.is_complete();
+    });
+}
+
+#[test]
+fn three_threads_that_change_a_circuit_tell_each_change_once() {
+    model(3, || {
+        let told = Told::new();
+        let [other, another] = [Arc::clone(&told), Arc::clone(&told)];
+        let asks = thread::spawn(move || other.ask());
+        let asks_too = thread::spawn(move || another.ask());
+        told.force();
+        asks.join().unwrap();
+        asks_too.join().unwrap();
+        told.is_complete();
+    });
+}

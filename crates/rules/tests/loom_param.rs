@@ -1,5 +1,5 @@
-//! Models of the table of hot-parameter values: two threads, one of which finds
-//! a value while the other forgets it.
+//! Models of the table of hot-parameter values: two and three threads, of which
+//! some find a value while others forget it.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p flowgate-rules --test
 //! loom_param --release`. The files of the table are taken in as they are; only
@@ -262,6 +262,55 @@ fn a_late_ticket_finds_its_value_or_nothing() {
             // Nobody has taken anything of the newcomer but itself.
             let value = values.at(theirs).expect("it is in use");
             assert_eq!(value.cell().0.load(Ordering::Acquire), 1);
+        }
+    });
+}
+
+// Three threads.
+
+/// Fails if a value is put in without looking for it again under the lock.
+#[test]
+fn three_threads_that_see_a_value_first_see_one_value() {
+    model(2, || {
+        let values = table(3, 1);
+        let threads = [(); 2].map(|()| {
+            let values = Arc::clone(&values);
+            thread::spawn(move || take(&values, 7).is_some())
+        });
+        let mine = take(&values, 7).is_some();
+        let theirs = threads.map(|thread| thread.join().expect("no panic"));
+        let all = [mine, theirs[0], theirs[1]];
+        assert_eq!(all.iter().filter(|taken| **taken).count(), 1, "{all:?}");
+        assert_eq!(values.figures().values, 1);
+    });
+}
+
+/// One slot, in which a value stands that nobody uses. A call of that value, one
+/// that only looks at it and a newcomer are there together: the value or the
+/// newcomer has the slot in the end. Fails if the sweep does not look again after
+/// closing.
+#[test]
+fn a_value_that_is_used_and_looked_at_is_not_forgotten() {
+    model(2, || {
+        let values = table(1, 1);
+        give_back(&values, take(&values, 1).expect("there is room"));
+        let other = {
+            let values = Arc::clone(&values);
+            thread::spawn(move || take(&values, 2))
+        };
+        let looks = {
+            let values = Arc::clone(&values);
+            thread::spawn(move || drop(values.find(key(1))))
+        };
+        let mine = take(&values, 1);
+        looks.join().expect("no panic");
+        let theirs = other.join().expect("no panic");
+        assert!(mine.is_some() != theirs.is_some(), "{mine:?} {theirs:?}");
+        for (n, taken) in [(1, mine), (2, theirs)] {
+            if let Some(address) = taken {
+                assert!(take(&values, n).is_none(), "{n} has two places");
+                give_back(&values, address);
+            }
         }
     });
 }

@@ -1,5 +1,6 @@
-//! A model of the calls that are older than the budget: every interleaving. See
-//! `crates/core/tests/loom.rs` for the rules of the game.
+//! Models of the calls that are older than the budget, and of the figures of the
+//! machine: every interleaving. See `crates/core/tests/loom.rs` for the rules of
+//! the game.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p flowgate-rules --test
 //! loom_system --release`. Where a comment says "fails if", the code was broken
@@ -12,9 +13,15 @@
     reason = "a part of a crate, taken out of it"
 )]
 
+#[path = "../src/system/figures.rs"]
+mod figures;
 #[path = "../src/system/older.rs"]
 mod older;
 
+use std::time::Duration;
+
+use figures::{Figures, Sample};
+use flowgate_core::Timestamp;
 use flowgate_core::sync::{AtomicU64, Ordering};
 use loom::sync::Arc;
 use loom::thread;
@@ -100,4 +107,50 @@ fn what_is_left_after_all_have_gone_is_nothing() {
         assert_eq!(world.look_up(), 0);
         assert!(!world.older.settle());
     });
+}
+
+// The figures of the machine.
+
+fn sample(load1: f64) -> Sample {
+    Sample {
+        load1: Some(load1),
+        ..Sample::default()
+    }
+}
+
+/// Samples count for 10 ns. Whoever looks at 105 ns sees the sample of 100 ns, or
+/// that the one of 1 ns is too old.
+fn nobody_takes_an_old_figure_for_a_new_one(readers: usize, preemptions: usize) {
+    model(preemptions, move || {
+        let figures = Figures::default();
+        figures.keep_for(Duration::from_nanos(10));
+        figures.feed(Timestamp::from_nanos(1), sample(1.0));
+        let figures = Arc::new(figures);
+        let threads: Vec<_> = (0..readers)
+            .map(|_| {
+                let figures = Arc::clone(&figures);
+                thread::spawn(move || {
+                    let load = figures.load1(Timestamp::from_nanos(105));
+                    assert!(load.is_none() || load == Some(2.0), "{load:?}");
+                })
+            })
+            .collect();
+        figures.feed(Timestamp::from_nanos(100), sample(2.0));
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        assert_eq!(figures.load1(Timestamp::from_nanos(105)), Some(2.0));
+    });
+}
+
+/// Fails if the time of a sample is stored, or read, with `Relaxed`, and if it is
+/// stored before the figures.
+#[test]
+fn a_reader_does_not_take_an_old_figure_for_a_new_one() {
+    nobody_takes_an_old_figure_for_a_new_one(1, 3);
+}
+
+#[test]
+fn two_readers_do_not_take_an_old_figure_for_a_new_one() {
+    nobody_takes_an_old_figure_for_a_new_one(2, 2);
 }

@@ -54,6 +54,7 @@ impl FaultCounter {
 
     /// How many faults there were.
     pub fn count(&self) -> u64 {
+        // Relaxed, as the addition: a figure that nothing else is read after.
         self.count.load(Ordering::Relaxed)
     }
 

@@ -284,6 +284,9 @@ impl Holds {
     #[cold]
     fn book(&mut self, nodes: &Nodes<'_>, now: Timestamp, weight: u32, window: u64) {
         for (at, node) in nodes.iter() {
+            // The wait began at the newest reading that the ring had seen.
+            let asked = node.begin_of(window) - self.wait;
+            self.charged = self.charged.max(asked);
             // Booked anew before the old hold goes: in between the call counts
             // twice, never not at all.
             let booked = node.book(now, weight, window);

@@ -102,11 +102,12 @@ impl Borrowed {
     }
 
     /// Amounts that count when the window `ahead` of the present one begins,
-    /// those of begun windows still in its span included.
+    /// those of begun windows still in its span included. It begins before the
+    /// present one leaves the span, so its span holds all windows in between.
     pub(super) fn due_by(&self, span: Span, number: u64, ahead: u64) -> u64 {
+        debug_assert!(ahead < span.windows(), "the present window has left");
         let present = span.window(number);
-        let first = (present + 1).max((present + ahead + 1).saturating_sub(span.windows()));
-        let to_come = (first..=present + ahead).map(|window| self.amount_to_come(window));
+        let to_come = (present + 1..=present + ahead).map(|window| self.amount_to_come(window));
         self.begun_by(span, number, ahead) + to_come.sum::<u64>()
     }
 

@@ -7,6 +7,18 @@
 //! it has to report (refusals, completions, response times) to a ring of its
 //! processor's share, made on first use: their counters then lie on cache lines
 //! of their own. Readers add the rings up; nothing moves between them.
+//!
+//! **Nothing is lost, nothing counts twice.** A ring is made once and stays. A
+//! report goes to one ring, which one it does not matter, and there into one
+//! window (see [`leap_array`](crate::leap_array)). The rings number their windows
+//! alike, and each keeps its own head; a report in a ring of a share is charged
+//! as the shared ring would charge it, so that a clock that has gone back there
+//! does not count in an older window here. A share's head may lag behind: its
+//! windows are read by number, and one that nobody has opened holds nothing.
+#![cfg_attr(
+    not(loom),
+    expect(unreachable_pub, reason = "models reach what only nodes use")
+)]
 
 use std::ops::RangeInclusive;
 
@@ -16,10 +28,12 @@ use crate::sync::{AtomicUsize, OnceLock, Ordering};
 use crate::tally::{MEETINGS, thread_number};
 use crate::time::Timestamp;
 
+#[cfg(not(loom))]
 use super::NodeSettings;
 
+/// All that a node counts in its own boxes.
 #[derive(Debug)]
-pub(super) struct Counters {
+pub struct Counters {
     shared: LeapArray<MetricBucket>,
     meetings: AtomicUsize,
     /// One for each processor but the first, whose threads keep the shared ring.
@@ -28,25 +42,32 @@ pub(super) struct Counters {
 }
 
 impl Counters {
+    #[cfg(not(loom))]
     pub(super) fn new(settings: &NodeSettings) -> Self {
+        Self::with_width(settings.box_ns, settings.boxes, settings.stripes)
+    }
+
+    /// `boxes` boxes of `box_ns`, and where threads meet one ring for each of so
+    /// many shares.
+    pub fn with_width(box_ns: u64, boxes: usize, shares: usize) -> Self {
         Counters {
-            shared: LeapArray::with_width(settings.box_ns, settings.boxes),
+            shared: LeapArray::with_width(box_ns, boxes),
             meetings: AtomicUsize::new(0),
-            spread: (1..settings.stripes).map(|_| OnceLock::new()).collect(),
-            box_ns: settings.box_ns,
+            spread: (1..shares).map(|_| OnceLock::new()).collect(),
+            box_ns,
         }
     }
 
     /// The ring that passes are counted in.
     #[inline]
-    pub(super) fn shared(&self) -> &LeapArray<MetricBucket> {
+    pub fn shared(&self) -> &LeapArray<MetricBucket> {
         &self.shared
     }
 
     /// Does `write` on the present window of this thread's ring; it says
     /// whether it has met another thread.
     #[inline]
-    pub(super) fn report(
+    pub fn report(
         &self,
         now: Timestamp,
         write: impl FnOnce(&mut Window<'_, MetricBucket>) -> bool,
@@ -62,7 +83,7 @@ impl Counters {
     }
 
     /// The windows of these numbers in all rings.
-    pub(super) fn windows(
+    pub fn windows(
         &self,
         boxes: RangeInclusive<u64>,
     ) -> impl Iterator<Item = Window<'_, MetricBucket>> {
@@ -82,7 +103,7 @@ impl Counters {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::MetricEvent;

@@ -127,6 +127,12 @@ impl Node {
         Timestamp::from_nanos(taken.number().saturating_mul(self.settings.box_ns))
     }
 
+    /// When window `window` of the second view begins.
+    pub(crate) fn begin_of(&self, window: u64) -> Timestamp {
+        let window_ns = self.settings.second.group() * self.settings.box_ns;
+        Timestamp::from_nanos(window.saturating_mul(window_ns))
+    }
+
     /// Takes `weight` passes of the second view if it then holds no more than
     /// `limit`, in one atomic step.
     ///

@@ -25,10 +25,7 @@ pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Order
 #[cfg(loom)]
 pub use loom::sync::{Mutex, MutexGuard};
 #[cfg(loom)]
-pub use modelled::{AtomicU64, AtomicU128};
-// Loom has none: what is made once counts as made in one step.
-#[cfg(loom)]
-pub use std::sync::OnceLock;
+pub use modelled::{AtomicU64, AtomicU128, OnceLock};
 
 #[cfg(shuttle)]
 pub use scheduled::OnceLock;

@@ -134,3 +134,47 @@ impl AtomicU128 {
         self.0.lock().expect("no model panics while it holds this")
     }
 }
+
+/// A value that is made once, at the first use, as `std` promises: makers take
+/// turns, and whoever finds the value sees what making it did.
+#[derive(Debug)]
+pub struct OnceLock<T> {
+    value: std::sync::OnceLock<T>,
+    is_made: AtomicU64,
+    making: loom::sync::Mutex<()>,
+}
+
+impl<T> OnceLock<T> {
+    pub fn new() -> Self {
+        OnceLock {
+            value: std::sync::OnceLock::new(),
+            is_made: AtomicU64::new(0),
+            making: loom::sync::Mutex::new(()),
+        }
+    }
+
+    pub fn get(&self) -> Option<&T> {
+        let is_made = self.is_made.load(Ordering::Acquire) != 0;
+        is_made.then(|| self.value.get().expect("it was made"))
+    }
+
+    pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        if let Some(value) = self.get() {
+            return value;
+        }
+        let _turn = self.making.lock().expect("nobody panics while making");
+        if let Some(value) = self.get() {
+            return value;
+        }
+        let made = make();
+        let value = self.value.get_or_init(|| made);
+        self.is_made.store(1, Ordering::Release);
+        value
+    }
+}
+
+impl<T> Default for OnceLock<T> {
+    fn default() -> Self {
+        OnceLock::new()
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::task::{Wake, Waker};
 
-use flowgate_core::permits::{Permits, Share, Turn};
+use flowgate_core::node::permits::{Permits, Share, Turn};
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Notify};
 use loom::thread;
@@ -137,6 +137,33 @@ fn a_newcomer_and_a_waiter_never_have_one_permit_both() {
         });
         guarded.wait_and_hold();
         newcomer.join().unwrap();
+        assert!(guarded.is_empty());
+    });
+}
+
+/// A place, for which nobody waits in line. Fails if who takes it does not
+/// acquire, or if places are counted before they are compared.
+#[test]
+fn three_callers_have_one_place_one_after_the_other_or_are_refused() {
+    model(2, || {
+        let guarded = Guarded::new();
+        let call = |guarded: &Guarded| {
+            if guarded.permits.try_enter(1, 1).is_ok() {
+                guarded.hold_and_leave(Share::PLACE);
+                return 1;
+            }
+            0
+        };
+        let callers: Vec<_> = [(); 2]
+            .into_iter()
+            .map(|()| {
+                let guarded = Arc::clone(&guarded);
+                thread::spawn(move || call(&guarded))
+            })
+            .collect();
+        let mine = call(&guarded);
+        let theirs: u32 = callers.into_iter().map(|c| c.join().unwrap()).sum();
+        assert!(mine + theirs >= 1, "somebody was first");
         assert!(guarded.is_empty());
     });
 }

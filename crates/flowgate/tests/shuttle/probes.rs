@@ -25,7 +25,6 @@ struct Probes {
     bad: AtomicU64,
 }
 
-// Fails if a probe that was given up keeps its place, or if two take one place.
 #[test]
 fn probes_are_never_too_many_and_none_is_lost() {
     explore(10_000, || {

@@ -7,6 +7,11 @@
 //! and may come in the other order; [`BreakerTransition::generation`] says which
 //! was first.
 //!
+//! Once, because a change is an exchange of the breaker's phase, and whoever did
+//! it tells it ([`super::circuit`]); the list is made before there are calls and
+//! never changed. Models of two and three threads that change a circuit, and of
+//! what is told, are in `tests/loom_breaker.rs`.
+//!
 //! An observer runs inside somebody's call: it should be quick, and hand on
 //! what takes time. If it panics the panic ends here, and is counted.
 

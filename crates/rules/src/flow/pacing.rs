@@ -10,8 +10,9 @@
 //!   longer than the longest wait allowed;
 //! * else is refused, and nothing has changed.
 //!
-//! One compare-and-swap decides, so no two calls get the same place. The first
-//! call of an unused pacer passes at once whatever it costs.
+//! One compare-and-swap decides, so no two calls get the same place, and one
+//! that is refused has changed nothing. The first call of an unused pacer passes
+//! at once whatever it costs.
 //!
 //! **Giving back.** A call that is refused by a later rule, or given up while
 //! it waits, returns its place. The last in line takes the word back to where
@@ -19,6 +20,23 @@
 //! re-timed, and a newcomer that costs no more may take it, and with it its
 //! release time. The room for holes is made when the first one is left, so a
 //! line that nobody gives up costs two words.
+//!
+//! **No place is there twice.** A place that was taken at the end of the line
+//! reaches from where the end was before to its own release time, and no two of
+//! these overlap. So if the end is where a place is, the place is the last, and
+//! one compare-and-swap takes it back together with the end; a hole is left only
+//! if that has failed, and then somebody stands behind. Who took a hole never
+//! moves the end, only leaves the hole again. A newcomer that comes after the
+//! failed swap and before the hole goes behind: the hole is the next one's.
+//!
+//! **Orderings.** The end of the line stands for itself: acquire and release are
+//! more than it needs. What a hole costs is published by the hole's own word, and
+//! the room for holes by `OnceBox`.
+//!
+//! `tests/loom_flow.rs` has the models: two and three that come, are refused,
+//! give back and take holes. They cannot see into `OnceBox`, and begin with the
+//! room made; assumed is what it promises: all find the one box that was first
+//! put in place, and find it whole.
 
 use once_cell::race::OnceBox;
 
@@ -101,7 +119,6 @@ impl Pacer {
                 }
                 release_ns
             };
-            // AcqRel: holes left before the end of the line moved are seen.
             match self.last_ns.compare_exchange_weak(
                 last,
                 release_ns,
@@ -156,7 +173,7 @@ impl Pacer {
 /// Marks a place that was a hole: it cannot move the end of the line.
 pub(crate) const HOLE_TAKEN: u64 = u64::MAX - 1;
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -203,6 +220,17 @@ mod tests {
     }
 
     #[test]
+    fn the_place_of_the_last_in_line_is_there_once_and_not_as_a_hole_too() {
+        let pacer = Pacer::default();
+        let request = || pacer.request(at(0), 100 * MS, 1000 * MS);
+        let places = [request(), request()];
+        assert_eq!(releases(&places), [Some(0), Some(100)]);
+        pacer.give_back(places[1].unwrap(), at(0));
+        let newcomers = [request(), request()];
+        assert_eq!(releases(&newcomers), [Some(100), Some(200)]);
+    }
+
+    #[test]
     fn a_place_given_back_in_the_middle_is_taken_by_one_newcomer() {
         let pacer = Pacer::default();
         let places: Vec<_> = (0..4)
@@ -237,6 +265,64 @@ mod tests {
             [Some(600)]
         );
         assert!(pacer.holes.get().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_hole_stays_for_a_call_that_fits_whoever_has_looked_at_it_before() {
+        let pacer = Pacer::default();
+        let request = |cost, wait_max| pacer.request(at(0), cost * MS, wait_max * MS);
+        let places = [0, 1, 2].map(|_| request(100, 1000).unwrap());
+        pacer.give_back(places[1], at(0));
+        let newcomers = [request(101, 1000), request(100, 99), request(100, 100)];
+        assert_eq!(releases(&newcomers), [Some(301), None, Some(100)]);
+    }
+
+    #[test]
+    fn a_hole_may_be_taken_up_to_the_very_moment_of_its_release() {
+        // At the epoch too.
+        for start in [0, 5] {
+            let pacer = Pacer::default();
+            let request = || pacer.request(at(start), 100 * MS, 1000 * MS);
+            let places = [request(), request()];
+            pacer.give_back(places[0].unwrap(), at(start));
+            let newcomers = [request(), request()];
+            let expected = [Some(start), Some(start + 200)];
+            assert_eq!(releases(&newcomers), expected);
+        }
+    }
+
+    #[test]
+    fn as_many_holes_are_remembered_as_there_is_room_for_and_expired_ones_make_room() {
+        let pacer = Pacer::default();
+        let request = |ms| pacer.request(at(ms), 100 * MS, 10_000 * MS);
+        let places: Vec<_> = (0..=12).map(|_| request(0).unwrap()).collect();
+        for place in &places[1..=flowgate_core::holes::HOLES_MAX] {
+            pacer.give_back(*place, at(0));
+        }
+        // No room is left, and at 100 the first hole may still be taken.
+        pacer.give_back(places[9], at(0));
+        pacer.give_back(places[10], at(100));
+        // By now those of 100 and 200 have expired, and one of them is replaced.
+        pacer.give_back(places[11], at(250));
+        let newcomers: Vec<_> = (0..8).map(|_| request(250)).collect();
+        let expected = [1100, 300, 400, 500, 600, 700, 800, 1300].map(Some);
+        assert_eq!(releases(&newcomers), expected);
+    }
+
+    #[test]
+    fn a_line_is_free_if_a_call_would_pass_at_once_and_unused_when_it_is_reset() {
+        let pacer = Pacer::default();
+        let cost = 100 * MS;
+        assert!(pacer.is_free(at(0), cost));
+        let places = [0, 0, 0].map(|ms| pacer.request(at(ms), cost, 1000 * MS));
+        assert_eq!(releases(&places), [Some(0), Some(100), Some(200)]);
+        assert!(!pacer.is_free(at(299), cost));
+        assert!(pacer.is_free(at(300), cost));
+        pacer.give_back(places[1].unwrap(), at(0));
+        pacer.reset();
+        assert!(pacer.is_free(at(0), cost));
+        let newcomers = [0, 0].map(|ms| pacer.request(at(ms), cost, 1000 * MS));
+        assert_eq!(releases(&newcomers), [Some(0), Some(100)]);
     }
 
     // https://github.com/golang/time/pull/22

@@ -29,6 +29,16 @@
 //! and `max` the stable rate holds; where `⌊count⌋ div c` is 0 the bound is
 //! `count / c` in real numbers; the allowed rate is never below 1 per second
 //! (per `T`) while `count ≥ 1`.
+//!
+//! **Callers that meet.** The tokens and the second that they are of are one
+//! word, and one compare-and-swap takes it from an older second to the caller's.
+//! Of several callers of one second one does that; the others find their second
+//! there and go by its tokens, so a second cools and drains it once. One that
+//! loses to a caller of a second in between goes on from what that has left. One
+//! whose own second is over by then changes nothing, and is judged by the newest
+//! second, as an older clock reading works on the newest window.
+//! `tests/loom_flow.rs` has models of two and three callers, of one second and of
+//! two.
 
 use std::time::Duration;
 
@@ -95,8 +105,8 @@ impl WarmUp {
     #[inline]
     pub fn allowed(&self, now: Timestamp, passes_before: impl FnOnce() -> u64) -> f64 {
         let second = now.as_secs().min(SECOND_MAX);
-        // Acquire and release are more than is needed: the word stands for
-        // itself.
+        // Acquire, as all of the word: more than is needed, as it stands for
+        // itself, and no dearer.
         let mut word = self.word.load(Ordering::Acquire);
         if second >= word >> TOKEN_BITS {
             word = self.update(word, second, passes_before());
@@ -158,7 +168,7 @@ impl WarmUp {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -175,16 +185,30 @@ mod tests {
 
     #[test]
     fn passes_warm_it_up_and_idleness_cools_it_down() {
-        let warm_up = per_second(100.0, 10, 3);
-        let mut passed = 0;
-        for second in 1..=14 {
-            let allowed = warm_up.allowed(Timestamp::from_millis(second * 1_000), || passed);
-            assert!(allowed >= passed as f64, "it cooled under load");
-            passed = allowed as u64;
+        // From the epoch on, and in the year 2445.
+        for start in [0, 15_000_000_000] {
+            let at = |second: u64| Timestamp::from_millis((start + second) * 1_000);
+            let warm_up = per_second(100.0, 10, 3);
+            let mut passed = 0;
+            for second in 1..=14 {
+                let allowed = warm_up.allowed(at(second), || passed);
+                assert!(allowed >= passed as f64, "it cooled under load");
+                passed = allowed as u64;
+            }
+            assert_eq!(passed, 100);
+            let cold = warm_up.allowed(at(60), || 0);
+            assert!((cold - 100.0 / 3.0).abs() < 1e-9, "{cold}");
         }
-        assert_eq!(passed, 100);
-        let cold = warm_up.allowed(Timestamp::from_millis(60_000), || 0);
-        assert!((cold - 100.0 / 3.0).abs() < 1e-9, "{cold}");
+    }
+
+    /// The line itself belongs to the cold side.
+    #[test]
+    fn at_the_warning_line_the_rate_is_that_of_the_formula() {
+        let now = Timestamp::from_millis(1_000);
+        let tokens = |passes| per_second(100.0, 10, 3).allowed(now, || passes);
+        assert_eq!(tokens(499), (1.0 / (1.0 / 25_000.0 + 0.01_f64)).next_up());
+        assert_eq!(tokens(500), 100.0_f64.next_up());
+        assert_eq!(tokens(501), 100.0);
     }
 
     #[test]
@@ -211,6 +235,35 @@ mod tests {
             warm_up.allowed(Timestamp::from_millis(second * 1_000), || 1_000_000_000)
         });
         assert_eq!(warm, 1e9);
+
+        let (many, few) = (per_second(1e9, 60, 3), per_second(1e4, 60, 3));
+        for second in 5..80 {
+            let now = Timestamp::from_millis(second * 1_000);
+            let many = many.allowed(now, || 600_000_000) / 1e9;
+            let few = few.allowed(now, || 6_000) / 1e4;
+            assert!((many - few).abs() < 1e-3, "{many} and {few} at {second}");
+        }
+    }
+
+    #[test]
+    fn tokens_grow_below_the_line_and_above_it_while_the_resource_is_idle() {
+        // Idle is less than a third of its rate: whole calls, as in the reference.
+        let warm_up = per_second(101.0, 10, 3);
+        let table = [
+            (0, 500, 101),
+            (504, 500, 605),
+            (505, 0, 505), // the line
+            (600, 32, 701),
+            (600, 33, 600),
+            (1_000, 0, 1_010), // full
+        ];
+        for (tokens, passes, expected) in table {
+            assert_eq!(warm_up.cooled(tokens, 1, passes), expected, "{tokens}");
+        }
+        // Less than one call a second: idle is none at all.
+        let slow = per_second(2.0, 10, 3);
+        assert_eq!(slow.cooled(12, 1, 0), 14);
+        assert_eq!(slow.cooled(12, 1, 1), 12);
     }
 
     #[test]

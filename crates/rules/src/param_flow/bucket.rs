@@ -137,9 +137,9 @@ impl Bucket {
             let (fill, mine) = (split.read(found), split.read(after));
             let refilled = fill.time != mine.time;
             // Two spans later two refills may have come, the first of which made
-            // it full; without a burst every refill does.
+            // it full. Without a burst every refill does.
             let spans = split.elapsed_ms(fill.time << split.shift, mine.time) / limit.duration_ms();
-            if refilled && (fill.whole || !limit.has_burst() || spans >= 2) {
+            if refilled && (fill.whole || spans >= 2) {
                 return;
             }
             word = found;
@@ -287,6 +287,69 @@ mod tests {
     }
 
     #[test]
+    fn a_refill_that_made_it_full_has_brought_them_back_with_a_burst_too() {
+        let (bucket, limit) = (Bucket::default(), Limit::new(2.0, 1, 2));
+        let late = bucket.take(&limit, at(0), 1).unwrap();
+        // 3 left, 2 gained, of which 1 fits, 1 taken.
+        assert_eq!(passes(&bucket, &limit, at(1_200), 1), 1);
+        bucket.give_back(&limit, late, 1);
+        assert_eq!(passes(&bucket, &limit, at(1_200), 9), 3);
+    }
+
+    #[test]
+    fn a_value_is_limited_while_its_heaviest_call_finds_too_few_and_idle_when_full() {
+        let (bucket, limit) = (Bucket::default(), Limit::new(3.0, 1, 0));
+        let standing = |weight, ms| bucket.standing(&limit, weight, at(ms));
+        assert_eq!(standing(1, 0), Standing::Idle);
+        bucket.take(&limit, at(0), 1).unwrap();
+        let stands = [1, 2, 3].map(|weight| standing(weight, 1_000));
+        assert_eq!(
+            stands,
+            [Standing::InUse, Standing::InUse, Standing::Limited]
+        );
+        assert_eq!(
+            standing(3, 1_001),
+            Standing::Idle,
+            "the next call refills it"
+        );
+        bucket.reset();
+        assert_eq!(standing(3, 0), Standing::Idle);
+    }
+
+    /// One call takes after the refill what an older one gives back: the bucket
+    /// then holds as much as the refilling call has left.
+    #[test]
+    fn a_refill_is_not_undone_when_others_have_called_since() {
+        let (bucket, limit) = (Bucket::default(), Limit::new(2.0, 1, 8));
+        let old = bucket.take(&limit, at(0), 1).unwrap();
+        bucket.take(&limit, at(0), 8).unwrap();
+        let refilling = bucket.take(&limit, at(1_200), 1).unwrap();
+        bucket.take(&limit, at(1_200), 1).unwrap();
+        bucket.give_back(&limit, old, 1);
+        bucket.give_back(&limit, refilling, 1);
+        // 700 ms after the refill there is no other yet.
+        assert_eq!(passes(&bucket, &limit, at(1_900), 9), 3);
+    }
+
+    /// The first refill made it full, and only the second is remembered. With
+    /// millions of tokens time is kept in longer steps.
+    #[test]
+    fn two_spans_later_nothing_is_given_back() {
+        for scale in [1, 5_000_000] {
+            let limit = Limit::new(2.0 * f64::from(scale), 1, 8 * scale);
+            let (bucket, scale) = (Bucket::default(), u64::from(scale));
+            let take = |ms, tokens| bucket.take(&limit, at(ms), tokens * scale);
+            let late = take(0, 2).unwrap();
+            take(1_200, 10).unwrap();
+            take(2_600, 1).unwrap();
+            bucket.give_back(&limit, late, 2 * scale);
+            // 10 were there, all were taken, 2 to 3 gained, and 1 taken.
+            let left = take(2_600, 10).unwrap_err().left;
+            assert!((scale..2 * scale).contains(&left), "{left}");
+        }
+    }
+
+    #[test]
     fn a_refill_that_left_room_gets_the_tokens_back() {
         let (bucket, limit) = (Bucket::default(), Limit::new(2.0, 1, 8));
         let late = bucket.take(&limit, at(0), 3).unwrap();
@@ -326,7 +389,11 @@ mod tests {
             left: 3,
             after_ns: None,
         };
-        assert_eq!(Bucket::default().take(&limit, at(0), 4), Err(never));
+        let bucket = Bucket::default();
+        assert_eq!(bucket.take(&limit, at(0), 4), Err(never));
+        bucket.take(&limit, at(0), 1).unwrap();
+        let never = Short { left: 2, ..never };
+        assert_eq!(bucket.take(&limit, at(0), 4), Err(never));
     }
 
     #[test]

@@ -115,6 +115,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_line_is_limited_while_its_heaviest_call_would_wait_and_idle_when_reset() {
+        let (line, limit) = (Line::default(), Limit::new(10.0, 1, 0));
+        let standing = |weight, ms| line.standing(&limit, weight, Timestamp::from_millis(ms));
+        assert_eq!(standing(1, 50), Standing::Idle);
+        let placed = line.pacer.request(Timestamp::from_millis(50), 0, 0);
+        assert!(placed.is_ok());
+        let stands = [(1, 149), (1, 150), (2, 150)].map(|(weight, ms)| standing(weight, ms));
+        let limited = Standing::Limited;
+        assert_eq!(stands, [limited, Standing::Idle, limited]);
+        line.reset();
+        assert_eq!(standing(2, 0), Standing::Idle);
+    }
+
+    #[test]
+    fn a_value_has_as_many_places_as_its_limit_and_is_limited_while_one_is_taken() {
+        let (places, limit) = (Places::default(), Limit::new(2.9, 1, 5));
+        let standing = || places.standing(&limit, 1, Timestamp::EPOCH);
+        assert_eq!(standing(), Standing::Idle);
+        let entered = [(); 3].map(|()| places.enter(&limit));
+        assert_eq!(entered, [true, true, false]);
+        assert_eq!((places.in_flight(), standing()), (2, Standing::Limited));
+        places.leave();
+        assert_eq!((places.in_flight(), standing()), (1, Standing::Limited));
+        places.leave();
+        assert_eq!((places.in_flight(), standing()), (0, Standing::Idle));
+    }
+
+    #[test]
     fn a_place_comes_back_from_its_words_as_it_was() {
         for (before_ns, cost_ns) in [(NEVER, 5), (7, 5), (HOLE_TAKEN, 9)] {
             let place = Place {
@@ -124,5 +152,17 @@ mod tests {
             };
             assert_eq!(place_from_words(place_to_words(place), cost_ns), place);
         }
+    }
+
+    #[test]
+    fn a_hole_of_endless_cost_comes_back_as_a_hole() {
+        let place = Place {
+            release_ns: 5,
+            before_ns: HOLE_TAKEN,
+            cost_ns: u64::MAX,
+        };
+        let back = place_from_words(place_to_words(place), 1);
+        assert_eq!(back.before_ns, HOLE_TAKEN);
+        assert!(back.cost_ns > u64::MAX / 4);
     }
 }

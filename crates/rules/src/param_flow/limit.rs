@@ -13,7 +13,6 @@ const MS_NS: u64 = 1_000_000;
 pub(super) struct Limit {
     rate: Rate,
     duration_ms: u64,
-    burst: u32,
     /// Tokens of a full bucket: `⌊count + burst⌋`.
     capacity: u64,
     places: u64,
@@ -52,7 +51,6 @@ impl Limit {
         Limit {
             rate,
             duration_ms: u64::from(duration_sec.max(1)) * 1_000,
-            burst,
             capacity,
             places: whole,
             split: Split {
@@ -125,11 +123,6 @@ impl Limit {
     pub(super) fn cost_ns(&self, weight: u32) -> u64 {
         self.rate.cost_ns(weight)
     }
-
-    /// Whether a bucket can be more than full of what one span brings.
-    pub(super) fn has_burst(&self) -> bool {
-        self.burst > 0
-    }
 }
 
 /// Whole milliseconds since the epoch.
@@ -164,6 +157,15 @@ mod tests {
     }
 
     #[test]
+    fn tokens_of_more_digits_than_fit_are_those_of_doubles() {
+        let slow = Limit::new(1e-29, u32::MAX, 100);
+        assert_eq!(slow.gain(10 * slow.duration_ms()), 0);
+        assert_eq!(slow.gain(u64::MAX), 0);
+        let fast = Limit::new(1e29, 1, 0);
+        assert_eq!(fast.gain(10_000_000_000), fast.capacity());
+    }
+
+    #[test]
     fn a_bucket_holds_whole_tokens_and_the_burst() {
         let capacity = |count, burst| Limit::new(count, 1, burst).capacity();
         assert_eq!(capacity(5.0, 2), 7);
@@ -181,6 +183,13 @@ mod tests {
         assert_eq!(cost(7.0, 10, 1), 1_428_571_429);
         assert_eq!(cost(0.0, 1, 1), u64::MAX);
         assert_eq!(cost(1e-300, 1, 1), u64::MAX);
+    }
+
+    #[test]
+    fn reports_are_in_calls_per_second() {
+        let limit = Limit::new(30.0, 60, 7);
+        assert_eq!(limit.per_second(), 0.5);
+        assert_eq!(limit.as_per_second(15), 0.25);
     }
 
     #[test]

@@ -2,10 +2,7 @@
 //! calls together.
 //!
 //! Somebody else reads the machine (the engine's sampler, on its own thread)
-//! and feeds a [`Sample`] now and then; rules read single figures of it. Each
-//! figure is an atomic of its own: a reader may see one of the newer sample and
-//! one of the older, which for figures of load is the same as asking a moment
-//! earlier.
+//! and feeds a [`Sample`] now and then; rules read single figures of it.
 //!
 //! **A figure that is not known refuses nothing.** It is unknown as long as
 //! nobody has fed it, where the system does not have it, and again when it is
@@ -20,35 +17,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate_core::node::BoxSums;
-use flowgate_core::sync::{
-    AtomicBool, AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, unpoisoned,
-};
+use flowgate_core::sync::{AtomicBool, Mutex, MutexGuard, OnceLock, Ordering, unpoisoned};
 use flowgate_core::{NodeSettings, Timestamp};
 
+use super::figures::Figures;
+pub use super::figures::Sample;
 use super::inbound::Inbound;
-
-/// How long a sample counts unless somebody says otherwise: five of the default
-/// sampling intervals.
-const LASTS: Duration = Duration::from_secs(5);
-
-/// Figures of the machine at one moment; `None` is what is not known.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Sample {
-    /// Mean number of runnable processes over the last minute.
-    pub load1: Option<f64>,
-    /// How busy the processors are, from 0 to 1: of the whole machine, or of
-    /// what this process may use of it, whichever is more.
-    pub cpu: Option<f64>,
-    /// Share of time in which some task waited for a processor (Linux's
-    /// pressure stall information), from 0 to 1.
-    pub cpu_pressure: Option<f64>,
-    /// Share of scheduling periods in which the quota was used up, from 0 to 1.
-    pub throttled: Option<f64>,
-    /// Memory in use, without what can be dropped at once, in bytes.
-    pub memory_used_bytes: Option<u64>,
-    /// Memory that may be used, in bytes.
-    pub memory_limit_bytes: Option<u64>,
-}
 
 /// Sums over the nodes of all resources of an engine.
 ///
@@ -79,24 +53,8 @@ pub struct Machine {
     /// Taken where chains are built and where rules are loaded, never by calls.
     inbound: Mutex<Option<Arc<Inbound>>>,
     figures: Figures,
-    /// Nanoseconds of the engine's clock; 0: never.
-    sampled_at: AtomicU64,
-    lasts_ns: AtomicU64,
     has_load_and_cpu: AtomicBool,
 }
-
-/// One atomic per figure; all ones is "not known", for a number as well as for
-/// the bits of a fraction, where it is no number.
-struct Figures {
-    load1: AtomicU64,
-    cpu: AtomicU64,
-    cpu_pressure: AtomicU64,
-    throttled: AtomicU64,
-    memory_used_bytes: AtomicU64,
-    memory_limit_bytes: AtomicU64,
-}
-
-const UNKNOWN: u64 = u64::MAX;
 
 impl Limits {
     /// No limit.
@@ -121,9 +79,7 @@ impl Machine {
             nodes,
             totals: OnceLock::new(),
             inbound: Mutex::new(None),
-            figures: Figures::unknown(),
-            sampled_at: AtomicU64::new(0),
-            lasts_ns: AtomicU64::new(nanos(LASTS)),
+            figures: Figures::default(),
             has_load_and_cpu: AtomicBool::new(true),
         }
     }
@@ -132,91 +88,53 @@ impl Machine {
 
     /// Takes a sample that was made at `now`, by the clock of the engine.
     pub fn feed(&self, now: Timestamp, sample: Sample) {
-        let fraction = |figure: Option<f64>| match figure {
-            Some(known) if known.is_finite() => known.to_bits(),
-            _ => UNKNOWN,
-        };
-        let Figures {
-            load1,
-            cpu,
-            cpu_pressure,
-            throttled,
-            memory_used_bytes,
-            memory_limit_bytes,
-        } = &self.figures;
-        // Relaxed: each figure stands for itself.
-        load1.store(fraction(sample.load1), Ordering::Relaxed);
-        cpu.store(fraction(sample.cpu), Ordering::Relaxed);
-        cpu_pressure.store(fraction(sample.cpu_pressure), Ordering::Relaxed);
-        throttled.store(fraction(sample.throttled), Ordering::Relaxed);
-        let whole = |figure: Option<u64>| figure.unwrap_or(UNKNOWN);
-        memory_used_bytes.store(whole(sample.memory_used_bytes), Ordering::Relaxed);
-        memory_limit_bytes.store(whole(sample.memory_limit_bytes), Ordering::Relaxed);
-        // Release: who sees the new time does not take older figures for new.
-        self.sampled_at
-            .store(now.as_nanos().max(1), Ordering::Release);
+        self.figures.feed(now, sample);
     }
 
     /// How long a sample counts.
     pub fn keep_samples_for(&self, lasts: Duration) {
-        self.lasts_ns.store(nanos(lasts), Ordering::Relaxed);
+        self.figures.keep_for(lasts);
     }
 
     /// The newest sample, as far as it still counts at `now`.
     #[must_use]
     pub fn sample(&self, now: Timestamp) -> Sample {
-        if !self.is_fresh(now) {
-            return Sample::default();
-        }
-        let figures = &self.figures;
-        Sample {
-            load1: fraction(&figures.load1),
-            cpu: fraction(&figures.cpu),
-            cpu_pressure: fraction(&figures.cpu_pressure),
-            throttled: fraction(&figures.throttled),
-            memory_used_bytes: whole(&figures.memory_used_bytes),
-            memory_limit_bytes: whole(&figures.memory_limit_bytes),
-        }
+        self.figures.sample(now)
     }
 
     /// The load of the last minute, if known.
     #[inline]
     #[must_use]
     pub fn load1(&self, now: Timestamp) -> Option<f64> {
-        self.is_fresh(now).then(|| fraction(&self.figures.load1))?
+        self.figures.load1(now)
     }
 
     /// How busy the processors are, if known.
     #[inline]
     #[must_use]
     pub fn cpu(&self, now: Timestamp) -> Option<f64> {
-        self.is_fresh(now).then(|| fraction(&self.figures.cpu))?
+        self.figures.cpu(now)
     }
 
     /// Memory in use, in bytes, if known.
     #[inline]
     #[must_use]
     pub fn memory_used_bytes(&self, now: Timestamp) -> Option<u64> {
-        self.is_fresh(now)
-            .then(|| whole(&self.figures.memory_used_bytes))?
+        self.figures.memory_used_bytes(now)
     }
 
     /// Says that nobody will ever feed load and processor use: rules that ask
     /// for them are then warned about when they are loaded.
     pub fn lacks_load_and_cpu(&self) {
+        // Relaxed: said before the engine has rules, and a warning at most.
         self.has_load_and_cpu.store(false, Ordering::Relaxed);
     }
 
     /// Whether load and processor use can be known.
     #[must_use]
     pub fn has_load_and_cpu(&self) -> bool {
+        // Relaxed: see `lacks_load_and_cpu`.
         self.has_load_and_cpu.load(Ordering::Relaxed)
-    }
-
-    fn is_fresh(&self, now: Timestamp) -> bool {
-        // Acquire: see `feed`.
-        let at = self.sampled_at.load(Ordering::Acquire);
-        at != 0 && now.as_nanos().saturating_sub(at) <= self.lasts_ns.load(Ordering::Relaxed)
     }
 
     // Inbound calls.
@@ -257,34 +175,6 @@ impl Machine {
         // The pointer is whole whoever panicked while holding this.
         unpoisoned(self.inbound.lock())
     }
-}
-
-impl Figures {
-    fn unknown() -> Self {
-        let unknown = || AtomicU64::new(UNKNOWN);
-        Figures {
-            load1: unknown(),
-            cpu: unknown(),
-            cpu_pressure: unknown(),
-            throttled: unknown(),
-            memory_used_bytes: unknown(),
-            memory_limit_bytes: unknown(),
-        }
-    }
-}
-
-#[inline]
-fn fraction(figure: &AtomicU64) -> Option<f64> {
-    whole(figure).map(f64::from_bits)
-}
-
-#[inline]
-fn whole(figure: &AtomicU64) -> Option<u64> {
-    Some(figure.load(Ordering::Relaxed)).filter(|bits| *bits != UNKNOWN)
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Default for Machine {

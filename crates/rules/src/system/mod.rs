@@ -8,10 +8,12 @@
 //! state     the limits of one rule, and what all of them ask for together
 //! inbound   the budget: passes per second and calls in flight of all inbound calls, exact
 //! older     calls that ran before there was a budget
-//! machine   load, processors, memory, as the sampler last saw them
+//! machine   what an engine knows of the machine and of all inbound calls
+//! figures   load, processors, memory, as the sampler last saw them
 //! ```
 
 mod decide;
+mod figures;
 mod golang;
 pub mod inbound;
 pub mod machine;

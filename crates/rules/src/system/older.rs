@@ -26,7 +26,7 @@
 //! What makes one thread see another's counts in that order: `settled` is raised
 //! with release and read with acquire; between `left` and the resource's count
 //! stands a release fence, between reading the resources and `left` an acquire
-//! fence. A model in `tests/system_loom.rs` runs all of it.
+//! fence. Models in `tests/loom_system.rs` run all of it.
 
 use flowgate_core::sync::{AtomicU64, Ordering, fence};
 

@@ -138,8 +138,8 @@ fn reject(random: &mut Random) -> Setup {
 
 /// An interval and boxes that divide it into whole milliseconds.
 fn boxes(random: &mut Random) -> (u64, u32) {
-    let interval_ms = random.pick(&[100, 250, 600, 1000, 2000, 60_000, 3_600_000]);
-    let fits = |boxes: &u32| interval_ms % u64::from(*boxes) == 0;
+    let interval_ms: u64 = random.pick(&[100, 250, 600, 1000, 2000, 60_000, 3_600_000]);
+    let fits = |boxes: &u32| interval_ms.is_multiple_of(u64::from(*boxes));
     let all: Vec<u32> = [1, 2, 3, 5, 10, 20].into_iter().filter(fits).collect();
     (interval_ms, random.pick(&all))
 }

@@ -247,8 +247,8 @@ struct Alone {
 }
 
 enum Lone {
-    Window(SlidingWindowLimiter),
-    Bucket(TokenBucketLimiter),
+    Window(Box<SlidingWindowLimiter>),
+    Bucket(Box<TokenBucketLimiter>),
 }
 
 impl Alone {
@@ -266,7 +266,8 @@ impl Alone {
                     false => SlidingWindowLimiter::new,
                 };
                 let made = make(ms(interval_ms), boxes, milli / 1000);
-                Lone::Window(made.expect("the oracle's boxes divide their interval"))
+                let made = made.expect("the oracle's boxes divide their interval");
+                Lone::Window(Box::new(made))
             }
             Limit::Bucket {
                 milli,
@@ -275,7 +276,7 @@ impl Alone {
                 ..
             } => {
                 let made = TokenBucketLimiter::new(milli as f64 / 1e3, ms(interval_ms), burst);
-                Lone::Bucket(made.expect("the oracle's buckets fit a word"))
+                Lone::Bucket(Box::new(made.expect("the oracle's buckets fit a word")))
             }
             ref other => panic!("no limiter on its own has {other:?}"),
         };

@@ -63,6 +63,20 @@ pub struct Options {
     pub traces: PathBuf,
 }
 
+impl Options {
+    /// So many decisions of the default seed, on this many threads at once.
+    pub fn new(decisions: u64, threads: usize) -> Self {
+        Options {
+            decisions,
+            seed: 1,
+            only: None,
+            threads,
+            sabotage: None,
+            traces: PathBuf::from("target/oracle"),
+        }
+    }
+}
+
 /// A name that no algorithm has, or a case that nobody can run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -104,6 +118,48 @@ pub fn replay(name: &str, options: &Options) -> Result<Report, Unknown> {
     // What threads do to each other is not the same each time.
     let times = if work.is_crowd() { 50 } else { 1 };
     Ok(run_all(&vec![work; times], &options))
+}
+
+/// Seven threads call once, and an eighth asks for all of a limit of 1,000: what
+/// it is given by each way to limit.
+pub fn eighth() -> Vec<(&'static str, u64)> {
+    let interval = |strict| case::Limit::Interval {
+        milli: 1_000_000,
+        interval_ms: 1000,
+        boxes: 10,
+        strict,
+    };
+    let bucket = case::Limit::Bucket {
+        milli: 1_000_000,
+        interval_ms: 1000,
+        burst: 1000,
+        wait_ms: None,
+    };
+    let tokens = case::Limit::ParamTokens {
+        milli: 1_000_000,
+        burst: 0,
+        period_s: 1,
+    };
+    let rules = |limit| case::Setup::rules(vec![limit]);
+    let alone = |limit| case::Setup {
+        form: case::Form::Alone,
+        ..rules(limit)
+    };
+    [
+        ("reject", rules(case::Limit::Rate { milli: 1_000_000 })),
+        ("interval", rules(interval(false))),
+        ("strict", rules(interval(true))),
+        ("bucket", rules(bucket.clone())),
+        ("at-once", rules(case::Limit::AtOnce { count: 1000 })),
+        ("isolation", rules(case::Limit::Permits { count: 1000 })),
+        ("param-tokens", rules(tokens)),
+        ("limiter", alone(interval(false))),
+        ("strict-limiter", alone(interval(true))),
+        ("bucket-limiter", alone(bucket)),
+    ]
+    .into_iter()
+    .map(|(name, setup)| (name, threads::leftovers(&setup, &limiter::honest).0))
+    .collect()
 }
 
 fn chosen(options: &Options) -> Result<Vec<&'static algorithms::Algorithm>, Unknown> {

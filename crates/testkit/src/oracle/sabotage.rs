@@ -231,8 +231,4 @@ impl Limiter for Forgetful {
         self.rules.load(set);
         self.first.load(set);
     }
-
-    fn figures(&self) -> Option<flowgate::NodeSnapshot> {
-        self.rules.figures()
-    }
 }

@@ -220,7 +220,10 @@ impl<'a> Driver<'a> {
         } else {
             Did::Exit(id, how)
         };
-        self.note(at_ns, did);
+        // Of a limiter on its own nothing is held, so nothing ends.
+        if !matches!(held, Held::Nothing) {
+            self.note(at_ns, did);
+        }
         if given_up {
             // It was never released.
             let at = self.logged[id as usize];

@@ -2,7 +2,7 @@
 //! Hildebrandt, <https://doi.org/10.1109/32.988498>), then simpler weights, times
 //! and limits, for as long as the same promise is broken.
 
-use super::case::{BASE_NS, Case, How, MS, Setup, What};
+use super::case::{BASE_NS, Case, How, Limit, MS, Setup, What};
 use super::limiter::Limiter;
 use super::log::{Bound, Broken};
 use super::sequential::run;
@@ -170,6 +170,7 @@ impl Shrinking<'_> {
                 }
             }
         }
+        self.limits_with_fewer_calls();
         // A limit that has no part in it.
         for place in (0..self.best.setup.sets[0].len()).rev() {
             let mut case = self.best.clone();
@@ -182,6 +183,37 @@ impl Shrinking<'_> {
         }
     }
 }
+
+impl Shrinking<'_> {
+    /// A smaller limit takes as many calls fewer to fill.
+    fn limits_with_fewer_calls(&mut self) {
+        for place in 0..self.best.setup.sets[0].len() {
+            let mut fewer = self.best.ops.len() / 2;
+            while fewer > 0 {
+                let less = |limit: &Limit| {
+                    let to = limit.milli().checked_sub(1000 * fewer as u64)?;
+                    (to >= 1000).then(|| limit.with_milli(to))
+                };
+                let smaller = |from: usize| {
+                    let mut case = self.best.clone();
+                    for set in &mut case.setup.sets {
+                        set[place] = less(&set[place])?;
+                    }
+                    case.ops.drain(from..(from + fewer).min(case.ops.len()));
+                    Some(case)
+                };
+                let offsets = 0..OFFSETS_MAX.min(self.best.ops.len());
+                let cases: Vec<Case> = offsets.filter_map(smaller).collect();
+                if !cases.into_iter().any(|case| self.keep_if_fails(case)) {
+                    fewer /= 2;
+                }
+            }
+        }
+    }
+}
+
+/// Where calls are taken out to go with a smaller limit.
+const OFFSETS_MAX: usize = 8;
 
 fn with_call(what: &mut What, change: impl FnOnce(&mut super::case::Call)) {
     if let What::Call(call) = what {

@@ -272,3 +272,93 @@ fn all_apart(log: &[Admitted], interval_ns: u64, milli: u64) -> Checked {
     }
     checked
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND_NS: u64 = 1000 * MS;
+
+    /// A log of calls at these milliseconds, of weight 1.
+    fn at_ms(times: &[u64]) -> Log {
+        let admitted = |ms: &u64| Admitted {
+            from_ns: ms * MS,
+            to_ns: ms * MS,
+            weight: 1,
+            key: 0,
+        };
+        let all: Vec<_> = times.iter().map(admitted).collect();
+        Log {
+            counted: all.clone(),
+            released: all,
+        }
+    }
+
+    /// Of how many calls the span is that breaks a promise; 0 if none does.
+    fn broken_by(promise: &Promise, times: &[u64]) -> usize {
+        let broken = promise.check(&mut at_ms(times)).broken;
+        broken.map_or(0, |(_, span)| span.len())
+    }
+
+    #[test]
+    fn two_boxes_hold_the_limit_and_three_may_hold_twice_as_many() {
+        let promise = Promise::Boxes {
+            box_ns: 500 * MS,
+            boxes: 2,
+            most: 2,
+        };
+        assert_eq!(broken_by(&promise, &[499, 499, 1000, 1000]), 0);
+        assert_eq!(broken_by(&promise, &[0, 499, 999]), 3);
+        assert_eq!(broken_by(&promise, &[1000, 0, 0, 500]), 3);
+    }
+
+    #[test]
+    fn a_call_whose_box_is_not_known_breaks_nothing_if_it_may_be_outside() {
+        let promise = Promise::Boxes {
+            box_ns: 500 * MS,
+            boxes: 2,
+            most: 2,
+        };
+        let mut log = at_ms(&[400, 600, 600]);
+        assert!(promise.check(&mut log).broken.is_some());
+        log.counted.sort_by_key(|a| a.to_ns);
+        log.counted[0].from_ns = 0;
+        log.counted[2].to_ns = 1000 * MS;
+        assert!(promise.check(&mut log).broken.is_none());
+    }
+
+    #[test]
+    fn a_bucket_holds_its_burst_and_what_has_flowed_in_to_the_nanosecond() {
+        let promise = Promise::Bucket {
+            most: 2,
+            milli: 10_000,
+            interval_ns: SECOND_NS,
+        };
+        assert_eq!(broken_by(&promise, &[0, 0, 100, 200]), 0);
+        assert_eq!(broken_by(&promise, &[0, 0, 99]), 3);
+        assert_eq!(broken_by(&promise, &[0, 0, 100, 199]), 4);
+        // Idle time is kept up to the burst only.
+        assert_eq!(broken_by(&promise, &[0, 900, 900, 900]), 3);
+    }
+
+    #[test]
+    fn releases_are_the_cost_of_the_later_call_apart() {
+        let promise = Promise::Apart {
+            interval_ns: SECOND_NS,
+            milli: 10_000,
+        };
+        assert_eq!(broken_by(&promise, &[0, 100, 200]), 0);
+        assert_eq!(broken_by(&promise, &[0, 100, 199]), 2);
+    }
+
+    #[test]
+    fn values_of_an_argument_have_spans_of_their_own() {
+        let promise = Promise::Apart {
+            interval_ns: SECOND_NS,
+            milli: 10_000,
+        };
+        let mut log = at_ms(&[0, 50, 100, 150]);
+        (0..4).for_each(|at| log.released[at].key = at as u32 % 2);
+        assert!(promise.check(&mut log).broken.is_none());
+    }
+}

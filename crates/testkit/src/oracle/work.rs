@@ -16,10 +16,12 @@ use super::write::write;
 
 /// Calls of one case.
 const CASE_CALLS: u32 = 1024;
-/// Cases of one piece of work.
-const CASES: u64 = 16;
-/// Calls of one crowd.
-const CROWD_CALLS: u64 = 32_768;
+/// Cases of one piece of work at most.
+const CASES_MAX: u64 = 16;
+/// Calls of one crowd at most.
+const CROWD_CALLS_MAX: u64 = 32_768;
+/// And at least.
+const CROWD_CALLS_MIN: u64 = 2048;
 
 /// A piece of work.
 #[derive(Clone, Copy)]
@@ -29,6 +31,8 @@ pub(crate) struct Work {
     index: u64,
     /// How many cases, from the index on.
     cases: u64,
+    /// Calls of a crowd.
+    calls: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,19 +87,23 @@ impl Work {
             let part = (part / u128::from(shares.max(1))) as u64;
             for kind in Kind::ALL {
                 let calls = part * kind.eighths(algorithm) / 8;
-                let (each, cases) = match kind {
-                    Kind::Alone => (u64::from(CASE_CALLS) * CASES, CASES),
-                    _ => (CROWD_CALLS, 1),
+                let case_calls = u64::from(CASE_CALLS);
+                let cases = match kind {
+                    Kind::Alone => calls.div_ceil(case_calls).clamp(1, CASES_MAX),
+                    _ => 1,
                 };
+                let crowd = calls.clamp(CROWD_CALLS_MIN, CROWD_CALLS_MAX);
                 let pieces = match kind {
                     Kind::Leftovers if algorithm.exact => 8,
-                    _ => calls.div_ceil(each),
+                    Kind::Alone => calls.div_ceil(case_calls * cases),
+                    _ => calls.div_ceil(crowd),
                 };
                 let work = |piece: u64| Work {
                     algorithm,
                     kind,
                     index: piece * cases,
                     cases,
+                    calls: crowd,
                 };
                 lists.push((0..pieces).map(work).collect());
             }
@@ -116,6 +124,7 @@ impl Work {
             kind,
             index: case[1..].parse().ok()?,
             cases: 1,
+            calls: CROWD_CALLS_MAX,
         })
     }
 
@@ -172,7 +181,7 @@ impl Work {
         let run = Run {
             setup: &setup,
             prioritized: self.algorithm.prioritized,
-            calls: CROWD_CALLS,
+            calls: self.calls,
         };
         let make = if random.once_in(2) {
             makes.sleepy

@@ -37,11 +37,8 @@ pub(crate) fn text(name: &str, about: &str, setup: &Setup, steps: &[Step]) -> St
     for (key, value) in head(setup) {
         text += &format!(" {}: {value},\n", json!(key));
     }
-    // Of a limiter on its own nothing is held, so nothing ends.
-    let ends = |step: &&Step| setup.form == Form::Rules || !matches!(step.did, Did::Exit(..));
     let lines: Vec<String> = steps
         .iter()
-        .filter(ends)
         .map(|step| format!("  {}", of_step(setup, step)))
         .collect();
     text += &format!(" \"steps\": [\n{}\n ]\n}}\n", lines.join(",\n"));

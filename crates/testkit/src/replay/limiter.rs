@@ -8,8 +8,8 @@ use super::{Compared, expectation, moment, only};
 use crate::trace::{LimiterSpec, Settings, Step};
 
 pub(super) enum World {
-    Window(SlidingWindowLimiter),
-    Bucket(TokenBucketLimiter),
+    Window(Box<SlidingWindowLimiter>),
+    Bucket(Box<TokenBucketLimiter>),
 }
 
 impl World {
@@ -32,10 +32,12 @@ impl World {
                 burst,
             } => {
                 let made = TokenBucketLimiter::new(count, ms(interval_ms), burst);
-                return made.map(World::Bucket).map_err(|error| error.to_string());
+                let boxed = made.map(|limiter| World::Bucket(Box::new(limiter)));
+                return boxed.map_err(|error| error.to_string());
             }
         };
-        window.map(World::Window).map_err(|error| error.to_string())
+        let boxed = window.map(|limiter| World::Window(Box::new(limiter)));
+        boxed.map_err(|error| error.to_string())
     }
 
     pub(super) fn step(&self, step: &Step, settings: &Settings) -> Compared {

@@ -327,3 +327,46 @@ impl<B: Passes> LeapArray<B> {
             .sum()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_keeps_the_window_the_amount_and_the_ring() {
+        for (number, amount, ring) in [(0, 1, 0), (u64::MAX, u32::MAX, u16::MAX), (5, 7, 9)] {
+            let array: LeapArray<PassCell> = LeapArray::with_width(1, 1);
+            let taken = array.pass(Timestamp::from_nanos(number), amount);
+            let taken = taken.of_ring(ring);
+            assert_eq!(
+                taken.number(),
+                array.number_at(Timestamp::from_nanos(number))
+            );
+            assert_eq!((taken.amount(), taken.ring()), (amount, ring));
+            let words = taken.to_words();
+            assert!(words[1] < 1 << 48, "the upper bits are the ticket's own");
+            assert_eq!(Taken::from_words(words), taken);
+        }
+    }
+
+    #[test]
+    fn the_borrow_epoch_comes_round_after_131_072_loans_and_touches_nothing_else() {
+        let (now, span) = (Timestamp::EPOCH, Span::new(1, 1));
+        let ring: LeapArray<PassCell> = LeapArray::with_width(1, 1);
+        let _ = ring.pass(now, 7);
+        let look = || ring.look(now, span, None).expect("the window is open");
+        let first = look();
+        let mut seen = vec![first.word];
+        loop {
+            assert!(ring.confirm_borrow(&look()));
+            assert_eq!(look().sum, 7);
+            match look().word {
+                word if word == first.word => break,
+                word => seen.push(word),
+            }
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 131_072);
+    }
+}

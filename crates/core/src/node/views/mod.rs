@@ -24,44 +24,113 @@
 //! Finding a view takes no lock and allocates nothing; making and dropping one
 //! takes turns and copies the list. A view is *retired* before it is dropped:
 //! that and asking for it are steps on one word, so whoever finds it retired
-//! makes a new one and nobody reserves in a ring that is about to go.
+//! makes a new one. A call that has reserved asks once more, now for the box that
+//! it was charged to, which may be newer than its clock reading. If the view was
+//! retired in between it gives back and begins anew; if not, the view stays for
+//! as long as that box counts. So no pass that a rule has taken is forgotten
+//! while it counts, however long its thread slept.
+//!
+//! The cell that holds the list loads and stores whole pointers, and what is made
+//! once is made once: `arc-swap` and `OnceLock` promise that, and models assume
+//! it.
 
 mod interval;
+#[cfg(not(loom))]
+mod of_node;
 mod own;
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-
-use crate::call::Hold;
 use crate::leap_array::{Full, Taken};
-use crate::sync::{Mutex, MutexGuard, OnceLock, unpoisoned};
+use crate::sync::{Cell, Mutex, MutexGuard, OnceLock, unpoisoned};
 use crate::time::Timestamp;
-
-use super::Node;
 
 pub use interval::{Interval, View};
 use own::OwnView;
 
 /// How many views a node keeps that the asking rules do not name. More are made
-/// only if these rules name more.
-pub const VIEWS_MAX: usize = 16;
+/// only if these rules name more. Models have no time for so many.
+pub const VIEWS_MAX: usize = if cfg!(loom) { 2 } else { 16 };
 
 /// The views of one node that rules have asked for.
 #[derive(Debug, Default)]
-pub(super) struct Views {
+pub struct Views {
     /// Made with the first view: most nodes have none.
     inner: OnceLock<Box<Inner>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
-    list: ArcSwap<Vec<Arc<OwnView>>>,
+    list: Cell<Vec<Arc<OwnView>>>,
     /// Held while the list is changed; the name given to a ring last.
     changing: Mutex<u16>,
 }
 
 impl Views {
+    /// Makes sure that the view of `interval` counts calls that are admitted from
+    /// now on. `among`: all intervals that the asker names, this one included.
+    pub fn open(&self, interval: Interval, among: &[Interval], now: Timestamp) {
+        self.with(interval, among, now, |_| {});
+    }
+
+    /// Takes `weight` passes of the view of `interval` if it then holds no more
+    /// than `limit`, in one atomic step.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] if there is no room; nothing has changed then.
+    #[inline]
+    pub fn reserve(
+        &self,
+        interval: Interval,
+        among: &[Interval],
+        now: Timestamp,
+        weight: u32,
+        limit: u64,
+    ) -> Result<Taken, Full> {
+        let reserve = |view: &OwnView| view.reserve(now, weight, limit);
+        loop {
+            if let Some(taken) = self.with(interval, among, now, reserve)? {
+                return Ok(taken);
+            }
+        }
+    }
+
+    /// Whether [`Views::reserve`] would find room for a call that has taken `own`
+    /// there by now. Takes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`] as there.
+    pub fn probe(
+        &self,
+        interval: Interval,
+        among: &[Interval],
+        now: Timestamp,
+        weight: u32,
+        limit: u64,
+        own: Option<Taken>,
+    ) -> Result<(), Full> {
+        let probe = |view: &OwnView| view.probe(now, weight, limit, own);
+        self.with(interval, among, now, probe)
+    }
+
+    /// Passes counted in the view of `interval`, if there is one. Looking makes
+    /// none, and keeps none.
+    pub fn passes(&self, interval: Interval, now: Timestamp) -> Option<u64> {
+        let list = self.inner.get()?.list.load();
+        let view = list.iter().find(|view| view.interval == interval)?;
+        Some(view.ring.passes(now))
+    }
+
+    /// The intervals of all views.
+    pub fn intervals(&self) -> Vec<Interval> {
+        let list = self.inner.get().map(|inner| inner.list.load());
+        list.map_or_else(Vec::new, |list| {
+            list.iter().map(|view| view.interval).collect()
+        })
+    }
+
     /// Lends the view of `interval` to `use_it`, made if there is none.
     #[inline]
     fn with<R>(
@@ -85,7 +154,7 @@ impl Views {
     /// The view of `interval`, made by this call or by whoever was faster.
     #[cold]
     fn make(&self, interval: Interval, among: &[Interval], now: Timestamp) -> Arc<OwnView> {
-        let inner = self.inner.get_or_init(Box::default);
+        let inner = self.inner.get_or_init(Inner::new);
         let mut name = inner.take_turn();
         let old = inner.list.load_full();
         let found = old.iter().find(|view| view.interval == interval);
@@ -97,7 +166,7 @@ impl Views {
         inner.retire_beyond_bound(&old, among);
         let kept = old.iter().filter(|view| !view.is_retired());
         let list = kept.chain([&made]).map(Arc::clone).collect();
-        inner.list.store(Arc::new(list));
+        inner.list.store(list);
         made
     }
 
@@ -106,7 +175,7 @@ impl Views {
     /// call holds there in the end. Returns the latest beginning of a box that
     /// the call is counted in.
     #[inline]
-    fn count(
+    pub fn count(
         &self,
         now: Timestamp,
         weight: u32,
@@ -118,7 +187,9 @@ impl Views {
         }
     }
 
-    fn give_back(&self, taken: Taken) {
+    /// Gives back what was taken of a view.
+    #[cold]
+    pub fn give_back(&self, taken: Taken) {
         // A view that was dropped meanwhile has nothing to give back to.
         if let Some(inner) = self.inner.get()
             && let list = inner.list.load()
@@ -130,6 +201,13 @@ impl Views {
 }
 
 impl Inner {
+    fn new() -> Box<Self> {
+        Box::new(Inner {
+            list: Cell::new(Vec::new()),
+            changing: Mutex::new(0),
+        })
+    }
+
     fn take_turn(&self) -> MutexGuard<'_, u16> {
         // The list is replaced as a whole: nothing is left half done.
         unpoisoned(self.changing.lock())
@@ -143,7 +221,7 @@ impl Inner {
     ) -> Timestamp {
         let mut latest = Timestamp::EPOCH;
         let mut forgotten = false;
-        for view in &**self.list.load() {
+        for view in self.list.load().iter() {
             let taken = hold(view.name, view.interval, &|| view.pass(now, weight));
             latest = latest.max(view.counted_at(taken));
             forgotten |= view.is_forgotten(taken.number());
@@ -162,7 +240,7 @@ impl Inner {
             view.retire_if(|view| view.is_forgotten(view.ring.number_at(now)));
         }
         let kept = old.iter().filter(|view| !view.is_retired());
-        self.list.store(Arc::new(kept.map(Arc::clone).collect()));
+        self.list.store(kept.map(Arc::clone).collect());
     }
 
     /// Retires views until there is room for one more within [`VIEWS_MAX`], or
@@ -191,95 +269,5 @@ fn next_name(last: u16, list: &[Arc<OwnView>]) -> u16 {
         if list.iter().all(|view| view.name != name) {
             return name;
         }
-    }
-}
-
-/// Passes in one view.
-impl Node {
-    /// Makes sure that `view` counts calls that are admitted from now on.
-    pub fn open(&self, view: View<'_>, now: Timestamp) {
-        if let View::Own { interval, among } = view {
-            self.views.with(interval, among, now, |_| {});
-        }
-    }
-
-    /// Takes `weight` passes of `view` if it then holds no more than `limit`, in
-    /// one atomic step.
-    ///
-    /// # Errors
-    ///
-    /// [`Full`] if there is no room; nothing has changed then.
-    #[inline]
-    pub fn reserve_in(
-        &self,
-        view: View<'_>,
-        now: Timestamp,
-        weight: u32,
-        limit: u64,
-    ) -> Result<Taken, Full> {
-        match view {
-            View::Second => self.reserve(now, weight, limit),
-            View::Own { interval, among } => {
-                let reserve = |view: &OwnView| view.reserve(now, weight, limit);
-                self.views.with(interval, among, now, reserve)
-            }
-        }
-    }
-
-    /// Whether [`Node::reserve_in`] would find room for a call that holds `own`
-    /// there by now; see [`Node::probe`]. Takes nothing.
-    ///
-    /// # Errors
-    ///
-    /// [`Full`] as there.
-    pub fn probe_in(
-        &self,
-        view: View<'_>,
-        now: Timestamp,
-        weight: u32,
-        limit: u64,
-        own: Hold,
-    ) -> Result<(), Full> {
-        match view {
-            View::Second => self.probe(now, weight, limit, own),
-            View::Own { interval, among } => {
-                let probe = |view: &OwnView| view.probe(now, weight, limit, own);
-                self.views.with(interval, among, now, probe)
-            }
-        }
-    }
-
-    /// Passes counted in the view of `interval`, if there is one. Looking makes
-    /// none, and keeps none.
-    pub fn passes_in(&self, interval: Interval, now: Timestamp) -> Option<u64> {
-        let list = self.views.inner.get()?.list.load();
-        let view = list.iter().find(|view| view.interval == interval)?;
-        Some(view.ring.passes(now))
-    }
-
-    /// The intervals that are counted here for rules, beside the second and the
-    /// minute.
-    pub fn intervals(&self) -> Vec<Interval> {
-        let list = self.views.inner.get().map(|inner| inner.list.load());
-        list.map_or_else(Vec::new, |list| {
-            list.iter().map(|view| view.interval).collect()
-        })
-    }
-
-    /// Gives back what was taken of a view of its own.
-    #[cold]
-    pub(super) fn give_back_in_view(&self, taken: Taken) {
-        self.views.give_back(taken);
-    }
-
-    /// Counts an admitted call in the views of this node; see [`Views::count`].
-    #[inline]
-    pub(crate) fn count_in_views(
-        &self,
-        now: Timestamp,
-        weight: u32,
-        hold: impl FnMut(u16, Interval, &dyn Fn() -> Taken) -> Taken,
-    ) -> Timestamp {
-        self.views.count(now, weight, hold)
     }
 }

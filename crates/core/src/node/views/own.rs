@@ -1,6 +1,5 @@
 //! One view: its ring, and how it is known to be in use.
 
-use crate::call::Hold;
 use crate::leap_array::{Full, SlidingWindow, Taken};
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
@@ -14,7 +13,7 @@ pub(super) struct OwnView {
     /// before and after it. The node's own ring is 0.
     pub(super) name: u16,
     pub(super) ring: SlidingWindow,
-    /// The box in which somebody asked last, or [`RETIRED`].
+    /// The latest box in which somebody asked or reserved, or [`RETIRED`].
     ///
     /// Relaxed throughout: the word stands for itself, and the list is
     /// published by its own store.
@@ -37,7 +36,13 @@ impl OwnView {
     /// Notes that somebody asks; false if the view is retired.
     #[inline]
     pub(super) fn ask(&self, now: Timestamp) -> bool {
-        let number = self.ring.number_at(now);
+        self.ask_in(self.ring.number_at(now))
+    }
+
+    /// Notes that somebody asks in box `number`. An old value that says so already
+    /// will do: whoever has retired the view since has found that box gone.
+    #[inline]
+    fn ask_in(&self, number: u64) -> bool {
         let asked = self.asked.load(Ordering::Relaxed);
         if asked == number {
             return true;
@@ -82,9 +87,20 @@ impl OwnView {
         self.ring.pass(now, weight).of_ring(self.name)
     }
 
-    pub(super) fn reserve(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
+    /// `None`: the view was retired before that, and nothing is taken.
+    #[inline]
+    pub(super) fn reserve(
+        &self,
+        now: Timestamp,
+        weight: u32,
+        limit: u64,
+    ) -> Result<Option<Taken>, Full> {
         let taken = self.ring.reserve(now, weight, limit)?;
-        Ok(taken.of_ring(self.name))
+        if self.ask_in(taken.number()) {
+            return Ok(Some(taken.of_ring(self.name)));
+        }
+        self.ring.give_back(taken);
+        Ok(None)
     }
 
     pub(super) fn probe(
@@ -92,12 +108,10 @@ impl OwnView {
         now: Timestamp,
         weight: u32,
         limit: u64,
-        own: Hold,
+        own: Option<Taken>,
     ) -> Result<(), Full> {
-        let taken = match own {
-            Hold::Passed(taken) if taken.ring() == self.name => taken.amount(),
-            _ => 0,
-        };
+        let own = own.filter(|taken| taken.ring() == self.name);
+        let taken = own.map_or(0, |taken| taken.amount());
         let more = weight.saturating_sub(taken);
         let probed = self.ring.probe(now, more, limit);
         probed.map_err(|full| Full {

@@ -108,6 +108,19 @@ mod tests {
         assert!((1.99..2.01).contains(&mean), "{mean}");
     }
 
+    /// The generator's first numbers from state 0, as published:
+    /// <https://prng.di.unimi.it/splitmix64.c>.
+    #[test]
+    fn draws_are_those_of_split_mix_64() {
+        let draws = [0, 1, 2].map(|n: u64| super::split_mix(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+        let published = [
+            0xe220_a839_7b1d_cdaf,
+            0x6e78_9e6a_a1b9_65f4,
+            0x06c4_5d18_8009_454f,
+        ];
+        assert_eq!(draws, published);
+    }
+
     #[test]
     fn the_same_seed_gives_the_same_times_and_another_others() {
         let times = |seed| {

@@ -225,7 +225,7 @@ impl Probes {
         let Some(slot) = self.slots().nth(probe.slot as usize) else {
             return false;
         };
-        // Release: who sees the lower tally sees that the slot is free.
+        // AcqRel: who holds the slot next has all that this probe has done.
         let left = slot.compare_exchange(
             held(probe.until),
             free(probe.until),
@@ -235,6 +235,7 @@ impl Probes {
         if left.is_err() {
             return false;
         }
+        // Release: who sees the lower tally sees that the slot is free.
         let _ = self
             .tally
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
@@ -301,4 +302,26 @@ fn until(now: Timestamp, timeout: Duration) -> u64 {
 
 fn is_over(until: u64, now: Timestamp) -> bool {
     until <= now.as_nanos() && until != UNTIL_MAX
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// The times of slots end in the year 2262, the clock's in 2554.
+    #[test]
+    fn a_probe_whose_time_cannot_be_written_down_is_never_given_up() {
+        let probing = Probing {
+            probes: 1,
+            needed: 1,
+            timeout: Duration::from_secs(1),
+        };
+        let late = Timestamp::from_nanos(1 << 63);
+        let (probes, probe) = Probes::with_one(probing, late);
+        let end = Timestamp::from_nanos(u64::MAX);
+        assert!(matches!(probes.take(end), Taken::Full(_)));
+        assert_eq!(probes.tally(end).out, 1);
+        assert!(probes.come_back(probe, Some(false), end));
+        assert_eq!(probes.verdict(), Some(Verdict::Good));
+    }
 }

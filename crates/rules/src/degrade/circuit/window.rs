@@ -1,4 +1,12 @@
 //! Which results a closed breaker looks at, and when they are too bad.
+//!
+//! Of threads that note results together, at least one sees the results of all;
+//! so if they are too bad together, one of them opens. Last calls and bad results
+//! in a row read the sums off the addition itself. In an interval there are two
+//! sums in each of several boxes: a thread adds first and reads afterwards, with
+//! a fence between. The boxes are those of [`LeapArray`], which loses nothing when
+//! they are renewed. What was noted is that of one closed state, as the next one
+//! has a window of its own.
 
 use std::time::Duration;
 

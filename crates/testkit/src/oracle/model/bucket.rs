@@ -1,28 +1,29 @@
 //! A bucket as one would draw it: a level that rises with time and falls with
 //! every call.
 //!
-//! A level is in units of which a token is `1000 · interval in ns` and one
+//! The level is in units of which a token is `1000 · interval in ns` and one
 //! nanosecond brings `milli`, so nothing is ever rounded. A call that waits is
 //! charged at its release, the first nanosecond at which there are enough.
 //!
 //! What goes back when a call is given up after others have come depends on
-//! what has flowed over meanwhile. So two levels are kept: one as if all went
-//! back, one as if nothing did. A limiter may be anywhere between; they are one
-//! again as soon as even the lower is full.
+//! what has flowed over meanwhile, and who takes its place in the line on who
+//! comes. From then on the level is the least that there may be: a call must not
+//! be made to wait longer than by that, and may be let in sooner. That it is not
+//! too soon, the spans of the log say. As soon as even the least is a full
+//! bucket, all is known again.
 
-/// A bucket between two levels.
+/// A bucket, and whether its level is known.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     size: Size,
-    /// As if nothing went back that need not.
-    low: Level,
-    /// As if everything went back.
-    high: Level,
+    /// The latest time that was charged, and the level then; below zero for
+    /// tokens that calls wait for.
+    at_ns: u64,
+    units: i128,
+    /// Whether there may be more than that.
+    is_least: bool,
     /// Calls that took, for telling the last of them.
     taken: u64,
-    /// Places of calls that gave up before others behind them: a newcomer of no
-    /// more weight may have such a release.
-    holes: Vec<Tokens>,
 }
 
 /// How fast it is filled and how much it holds.
@@ -33,18 +34,9 @@ pub(super) struct Size {
     pub(super) burst: u64,
 }
 
-/// A level at the latest time that was charged; below zero for tokens that
-/// calls wait for.
-#[derive(Clone, Copy, Debug)]
-struct Level {
-    at_ns: u64,
-    units: i128,
-}
-
 /// What a call took.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tokens {
-    release_ns: u64,
     weight: u64,
     number: u64,
 }
@@ -57,69 +49,52 @@ impl Size {
     fn full(&self) -> i128 {
         i128::from(self.burst) * self.token()
     }
-
-    /// What there is at a time, also before the latest that was charged.
-    fn there(&self, level: Level, ns: u64) -> i128 {
-        let flowed = (i128::from(ns) - i128::from(level.at_ns)) * i128::from(self.milli);
-        (level.units + flowed).min(self.full())
-    }
-
-    /// How long a call that comes now has to wait; `None`: for ever.
-    fn wait(&self, level: Level, now: u64, weight: u64) -> Option<u64> {
-        if weight > self.burst {
-            return None;
-        }
-        let missing = i128::from(weight) * self.token() - self.there(level, now);
-        if missing <= 0 {
-            return Some(0);
-        }
-        let milli = i128::from(self.milli);
-        (milli > 0).then(|| ((missing + milli - 1) / milli) as u64)
-    }
-
-    fn take(&self, level: &mut Level, at_ns: u64, weight: u64) {
-        if at_ns > level.at_ns {
-            level.units = self.there(*level, at_ns);
-            level.at_ns = at_ns;
-        }
-        // Else it is charged before others: what they left is less by so much.
-        level.units -= i128::from(weight) * self.token();
-    }
 }
 
 impl Bucket {
     /// A full one.
     pub(super) fn new(size: Size) -> Self {
-        let full = Level {
-            at_ns: 0,
-            units: size.full(),
-        };
         Bucket {
             size,
-            low: full,
-            high: full,
+            at_ns: 0,
+            units: size.full(),
+            is_least: false,
             taken: 0,
-            holes: Vec::new(),
         }
     }
 
-    /// The least and the most that a call that comes now has to wait.
+    /// What there is at a time, also before the latest that was charged.
+    fn there(&self, ns: u64) -> i128 {
+        let flowed = (i128::from(ns) - i128::from(self.at_ns)) * i128::from(self.size.milli);
+        (self.units + flowed).min(self.size.full())
+    }
+
+    /// The least and the most that a call that comes now has to wait; `None`:
+    /// for ever.
     pub(super) fn waits(&self, now: u64, weight: u64) -> Option<(u64, u64)> {
-        let least = self.size.wait(self.high, now, weight)?;
-        let most = self.size.wait(self.low, now, weight)?;
-        let fits = |hole: &&Tokens| hole.release_ns >= now && weight <= hole.weight;
-        let holes = self.holes.iter().filter(fits);
-        let first = holes.map(|hole| hole.release_ns - now).min();
-        Some((first.map_or(least, |first| first.min(least)), most))
+        if weight > self.size.burst {
+            return None;
+        }
+        let missing = i128::from(weight) * self.size.token() - self.there(now);
+        let milli = i128::from(self.size.milli);
+        let most = match missing {
+            ..=0 => 0,
+            _ if milli == 0 => return None,
+            _ => ((missing + milli - 1) / milli) as u64,
+        };
+        Some((if self.is_least { 0 } else { most }, most))
     }
 
     /// A call takes its tokens, charged at `at_ns`.
     pub(super) fn take(&mut self, at_ns: u64, weight: u64) -> Tokens {
         self.taken += 1;
-        self.size.take(&mut self.low, at_ns, weight);
-        self.size.take(&mut self.high, at_ns, weight);
+        if at_ns > self.at_ns {
+            self.units = self.there(at_ns);
+            self.at_ns = at_ns;
+        }
+        // Else it is charged before others: what they left is less by so much.
+        self.units -= i128::from(weight) * self.size.token();
         Tokens {
-            release_ns: at_ns,
             weight,
             number: self.taken,
         }
@@ -127,22 +102,17 @@ impl Bucket {
 
     /// A call gives them back: surely all of them if nobody has come since.
     pub(super) fn give_back(&mut self, tokens: Tokens) {
-        let units = i128::from(tokens.weight) * self.size.token();
-        self.high.units += units;
         if tokens.number == self.taken {
-            self.low.units += units;
+            self.units += i128::from(tokens.weight) * self.size.token();
             // Whether the one before is the last now is not asked.
             self.taken += 1;
         } else {
-            self.holes.push(tokens);
+            self.is_least = true;
         }
     }
 
-    /// Forgets what is long over.
+    /// Nobody who waits knows better than a full bucket.
     pub(super) fn settle(&mut self, now: u64) {
-        self.holes.retain(|hole| hole.release_ns >= now);
-        if self.size.there(self.low, now) == self.size.full() {
-            self.high = self.low;
-        }
+        self.is_least &= self.there(now) < self.size.full();
     }
 }

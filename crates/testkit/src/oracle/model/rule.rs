@@ -155,10 +155,12 @@ impl Rule {
                     return Answer::refuse();
                 };
                 let held = window.found(now) + weight;
-                // Cold, it allows a part of its count, and one per second at
-                // least.
-                let cold = (self.limit.milli() / u64::from(cold)).max(1000);
-                let least = cold * self.view_ms / 1_000_000;
+                // Cold, it allows about that part of its count: Sentinel's
+                // doubles may come out a little below a whole number. And one
+                // per second at least.
+                let cold = self.limit.milli() / u64::from(cold);
+                let least = (cold * self.view_ms).div_ceil(1_000_000).saturating_sub(1);
+                let least = least.max(self.view_ms / 1000);
                 Answer {
                     refusal: (held > least).then_some(None),
                     waits: match held <= self.most() {

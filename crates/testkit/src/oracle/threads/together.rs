@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, Mutex, PoisonError};
 
-use super::super::case::{BASE_NS, Call, Case, How, Op, Setup, What};
+use super::super::case::{BASE_NS, Call, Case, How, Op, What};
 use super::super::limiter::{Held, Limiter};
 use super::super::log::{Bound, Broken};
 use super::super::model::{Model, Verdict};
@@ -95,8 +95,17 @@ struct Chair<'m, 'a> {
     held: Vec<Held<'a>>,
     next_id: u32,
     /// What was offered when, for the history of a failure.
-    offered: Vec<(u64, u64)>,
+    offered: Vec<Offered>,
     crowd: Crowd,
+}
+
+/// One round.
+#[derive(Clone, Copy)]
+struct Offered {
+    at_ns: u64,
+    calls: u64,
+    /// Whether calls end after it.
+    leaves: bool,
 }
 
 impl<'a> Meeting<'a> {
@@ -164,7 +173,11 @@ impl Chair<'_, '_> {
             offered += self.sweep();
             meeting.barrier.wait();
         }
-        self.offered.push((self.now, offered));
+        self.offered.push(Offered {
+            at_ns: self.now,
+            calls: offered,
+            leaves,
+        });
         self.compare(offered);
         if leaves {
             self.held.drain(..).for_each(|held| held.end(How::Success));
@@ -252,15 +265,60 @@ impl Chair<'_, '_> {
 
     /// All that was offered, without what does not matter for the last round.
     fn history(&self, admitted: usize) -> Case {
-        let run = self.meeting.run;
         let mut rounds = &self.offered[..];
-        while rounds.len() > 1 && last_round(run, &rounds[1..], self.meeting) == admitted {
+        while rounds.len() > 1 && self.case_of(&rounds[1..]).1 == admitted {
             rounds = &rounds[1..];
         }
-        Case {
-            setup: run.setup.clone(),
-            ops: calls_of(run.setup, run.prioritized, rounds, self.meeting),
+        self.case_of(rounds).0
+    }
+
+    /// Rounds as calls one after another: those that the model admits, and the
+    /// first of the last round that it refuses. And how many it admits in that.
+    fn case_of(&self, rounds: &[Offered]) -> (Case, usize) {
+        let Meeting {
+            run, each, keys, ..
+        } = *self.meeting;
+        let mut model = Model::new(run.setup);
+        let mut ops = Vec::new();
+        let (mut open, mut id, mut admitted) = (Vec::new(), 0, 0);
+        for (number, round) in rounds.iter().enumerate() {
+            let is_last = number + 1 == rounds.len();
+            let op = |what| Op {
+                at_ns: round.at_ns,
+                what,
+            };
+            model.set_time(round.at_ns);
+            let mut refused = None;
+            for number in 0..round.calls {
+                let key = (number % u64::from(each)) as u32 % keys;
+                let call = Call {
+                    id,
+                    ..plain_call(0, key, run.setup, run.prioritized)
+                };
+                let said = model.foretell(&call);
+                if let Verdict::Admitted { .. } = said {
+                    model.commit(&call, said);
+                    ops.push(op(What::Call(call)));
+                    open.push(id);
+                    id += 1;
+                    admitted += usize::from(is_last);
+                } else {
+                    refused.get_or_insert(call);
+                }
+            }
+            if let Some(call) = refused.filter(|_| is_last) {
+                ops.push(op(What::Call(call)));
+            }
+            if round.leaves && !is_last {
+                for id in open.drain(..) {
+                    model.end(id, How::Success);
+                    let how = How::Success;
+                    ops.push(op(What::End { id, how }));
+                }
+            }
         }
+        let setup = run.setup.clone();
+        (Case { setup, ops }, admitted)
     }
 
     fn close(&mut self) {
@@ -270,43 +328,4 @@ impl Chair<'_, '_> {
         meeting.over.store(true, Ordering::SeqCst);
         meeting.barrier.wait();
     }
-}
-
-fn calls_of(
-    setup: &Setup,
-    prioritized: bool,
-    rounds: &[(u64, u64)],
-    meeting: &Meeting<'_>,
-) -> Vec<Op> {
-    let mut ops = Vec::new();
-    for &(at_ns, offered) in rounds {
-        for number in 0..offered {
-            let key = (number % u64::from(meeting.each)) as u32 % meeting.keys;
-            let call = Call {
-                id: ops.len() as u32,
-                ..plain_call(0, key, setup, prioritized)
-            };
-            let what = What::Call(call);
-            ops.push(Op { at_ns, what });
-        }
-    }
-    ops
-}
-
-/// How many calls of the last round the model admits.
-fn last_round(run: Run<'_>, rounds: &[(u64, u64)], meeting: &Meeting<'_>) -> usize {
-    let mut model = Model::new(run.setup);
-    let last = rounds.last().map_or(0, |round| round.0);
-    let ops = calls_of(run.setup, run.prioritized, rounds, meeting);
-    let calls = ops.iter().filter_map(|op| match &op.what {
-        What::Call(call) => Some((op.at_ns, call)),
-        _ => None,
-    });
-    let admitted = calls.filter(|(at_ns, call)| {
-        model.set_time(*at_ns);
-        let said = model.foretell(call);
-        model.commit(call, said);
-        *at_ns == last && matches!(said, Verdict::Admitted { .. })
-    });
-    admitted.count()
 }

@@ -1,0 +1,163 @@
+//! Sums that many threads add to, and hardly anybody reads.
+
+use flowgate_core::node::counters::Counters;
+use flowgate_core::tally::number_thread;
+use flowgate_core::{LeapArray, MetricBucket, MetricEvent, Tally};
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{WIDTH, at, model};
+
+/// Whoever meets another thread adds all the same. Fails if the addition that
+/// has met somebody is not made.
+#[test]
+fn two_threads_that_meet_at_a_tally_lose_nothing() {
+    model(3, || {
+        let tally = Arc::new(Tally::default());
+        let other = Arc::clone(&tally);
+        let adder = thread::spawn(move || {
+            number_thread(1);
+            other.add(1);
+            other.add(2);
+        });
+        tally.add(4);
+        tally.add(8);
+        assert!(tally.sum() >= 12, "it has heard of its own");
+        adder.join().unwrap();
+        assert_eq!(tally.sum(), 15);
+    });
+}
+
+/// Two add, and a reader looks on. Fails if it leaves the further numbers out.
+#[test]
+fn a_reader_of_a_tally_sees_it_grow_and_never_more_than_was_added() {
+    model(2, || {
+        let tally = Arc::new(Tally::default());
+        let adders: Vec<_> = [1, 2]
+            .into_iter()
+            .map(|number| {
+                let tally = Arc::clone(&tally);
+                thread::spawn(move || {
+                    number_thread(number);
+                    tally.add(1);
+                    tally.add(1);
+                })
+            })
+            .collect();
+        let seen = [tally.sum(), tally.sum()];
+        assert!(seen[0] <= seen[1] && seen[1] <= 4, "{seen:?}");
+        adders.into_iter().for_each(|adder| adder.join().unwrap());
+        assert_eq!(tally.sum(), 4);
+    });
+}
+
+fn refuse(counters: &Counters, number: u64) {
+    counters.report(at(number), |window| {
+        window.add(MetricEvent::Block, 1);
+        // As if somebody had been there at the same moment.
+        true
+    });
+}
+
+fn refused(counters: &Counters, first: u64, last: u64) -> u64 {
+    let windows = counters.windows(first..=last);
+    windows.map(|window| window.get(MetricEvent::Block)).sum()
+}
+
+/// The second report is the first that is spread. Fails if readers look at the
+/// shared ring alone.
+#[test]
+fn reports_of_two_threads_are_counted_before_and_after_they_are_spread() {
+    model(2, || {
+        let counters = Arc::new(Counters::with_width(10, 2, 2));
+        counters.shared().current(at(1));
+        let other = Arc::clone(&counters);
+        let reporter = thread::spawn(move || {
+            number_thread(1);
+            refuse(&other, 1);
+        });
+        refuse(&counters, 1);
+        reporter.join().unwrap();
+        assert_eq!(refused(&counters, 1, 1), 2);
+    });
+}
+
+/// One thread reports to its share's ring, one to the shared one, and the third
+/// sees the next window first. Fails if a report is charged by its own ring
+/// alone: it then lands in a window that is older than where the clock stood.
+#[test]
+fn reports_of_three_threads_around_a_rollover_are_all_in_the_span() {
+    model(1, || {
+        let counters = Arc::new(Counters::with_width(10, 2, 2));
+        refuse(&counters, 1);
+        number_thread(1);
+        refuse(&counters, 1);
+        let reporters: Vec<_> = [0, 1]
+            .into_iter()
+            .map(|number| {
+                let counters = Arc::clone(&counters);
+                thread::spawn(move || {
+                    number_thread(number);
+                    refuse(&counters, 1);
+                })
+            })
+            .collect();
+        counters.shared().current(at(2));
+        reporters.into_iter().for_each(|it| it.join().unwrap());
+        assert_eq!(refused(&counters, 1, 2), 4);
+        // By a clock that has gone back.
+        refuse(&counters, 1);
+        assert!(refused(&counters, 2, 2) >= 1);
+    });
+}
+
+type Ring = Arc<LeapArray<MetricBucket>>;
+
+fn ring() -> Ring {
+    Arc::new(LeapArray::new(1, WIDTH).expect("a window of 10 ns"))
+}
+
+fn note(ring: &Ring, number: u64, value: u64) {
+    let mut window = ring.current(at(number));
+    window.note_rt_min(value);
+    window.note_concurrency(value);
+}
+
+fn noted(ring: &Ring, number: u64) -> (Option<u64>, u64) {
+    let window = ring.current(at(number));
+    let (bucket, lap) = (window.bucket(), window.lap());
+    (bucket.rt_min_ns(lap), bucket.concurrency_max(lap))
+}
+
+/// Fails if a renewal may wipe out what was noted.
+#[test]
+fn what_is_noted_while_a_window_opens_is_not_wiped_out() {
+    model(1, || {
+        let ring = ring();
+        note(&ring, 1, 1);
+        let other = Arc::clone(&ring);
+        let noter = thread::spawn(move || note(&other, 2, 5));
+        note(&ring, 2, 7);
+        noter.join().unwrap();
+        assert_eq!(noted(&ring, 2), (Some(5), 7));
+    });
+}
+
+/// Fails if a value is stored without comparing.
+#[test]
+fn of_three_values_the_least_and_the_greatest_stay() {
+    model(2, || {
+        let ring = ring();
+        ring.current(at(1));
+        let noters: Vec<_> = [5, 9]
+            .into_iter()
+            .map(|value| {
+                let ring = Arc::clone(&ring);
+                thread::spawn(move || note(&ring, 1, value))
+            })
+            .collect();
+        note(&ring, 1, 7);
+        noters.into_iter().for_each(|noter| noter.join().unwrap());
+        assert_eq!(noted(&ring, 1), (Some(5), 9));
+    });
+}
