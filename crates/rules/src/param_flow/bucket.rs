@@ -312,7 +312,7 @@ mod tests {
             Standing::Idle,
             "the next call refills it"
         );
-        bucket.reset();
+        bucket.reset(&limit, at(0));
         assert_eq!(standing(3, 0), Standing::Idle);
     }
 

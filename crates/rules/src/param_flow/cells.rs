@@ -124,7 +124,7 @@ mod tests {
         let stands = [(1, 149), (1, 150), (2, 150)].map(|(weight, ms)| standing(weight, ms));
         let limited = Standing::Limited;
         assert_eq!(stands, [limited, Standing::Idle, limited]);
-        line.reset();
+        line.reset(&limit, Timestamp::EPOCH);
         assert_eq!(standing(2, 0), Standing::Idle);
     }
 
