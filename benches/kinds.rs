@@ -12,7 +12,7 @@ use flowgate::{Arg, Traffic};
 use flowgate_bench::engine;
 
 /// All calls are inbound, say where they come from, and have an argument.
-const KINDS: [(&str, &str); 14] = [
+const KINDS: [(&str, &str); 16] = [
     ("no_rule", "{}"),
     (
         "authority",
@@ -34,6 +34,14 @@ const KINDS: [(&str, &str); 14] = [
     (
         "flow_per_minute",
         r#"{"flow": [{"resource": "orders", "count": 1e9, "statIntervalMs": 60000}]}"#,
+    ),
+    (
+        "flow_strict",
+        r#"{"flow": [{"resource": "orders", "count": 1e9, "accounting": "strict"}]}"#,
+    ),
+    (
+        "flow_token_bucket",
+        r#"{"flow": [{"resource": "orders", "count": 1e9, "accounting": "tokenBucket"}]}"#,
     ),
     (
         "flow_observed",

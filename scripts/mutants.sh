@@ -115,8 +115,8 @@ judge() {
     case $1 in
         leap_array)
             group leap_array 'core/src/leap_array/**/*.rs'
-            stage 30 flowgate-core lib leap_array properties strict
-            later 30 flowgate-core node scenarios stress
+            stage 30 flowgate-core lib leap_array properties
+            later 90 flowgate-core node scenarios stress strict
             models flowgate-core loom
             ;;
         permits)

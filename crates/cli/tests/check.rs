@@ -57,14 +57,17 @@ fn a_document_of_every_kind_is_sound_and_ten_faults_in_it_are_all_shown() {
     );
     let ran = flowgate(&["check", sound, "--deny-warnings"], b"");
     assert_eq!((ran.code, &*ran.err), (0, ""));
-    let said = "1 authority rule, 1 system rule, 2 paramFlow rules, 6 flow rules (1 strict, 1 tokenBucket), 1 isolation rule, 2 degrade rules";
+    let said = "1 authority rule, 1 system rule, 3 paramFlow rules (1 tokenBucket), 6 flow rules (1 strict, 1 tokenBucket), 1 isolation rule, 2 degrade rules";
     assert_eq!(
         ran.out,
         format!("{sound}: ok: {said} for 6 resources and 2 patterns\n")
     );
     let ran = flowgate(&["check", sound, "--json"], b"");
     let checked: Value = serde_json::from_str(&ran.out).expect("the output is JSON");
-    let accountings = json!({"flow": {"strict": 1, "tokenBucket": 1}});
+    let accountings = json!({
+        "flow": {"strict": 1, "tokenBucket": 1},
+        "paramFlow": {"strict": 0, "tokenBucket": 1},
+    });
     assert_eq!(checked["accountings"], accountings);
     let ran = flowgate(&["check", faulty, "--json"], b"");
     assert_eq!(ran.code, 1);

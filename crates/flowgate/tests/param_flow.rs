@@ -3,7 +3,7 @@
 mod common;
 
 use common::{document, ms};
-use flowgate::{Arg, BlockKind, Engine, HitCounts, Measure, ParamFlow, Resource};
+use flowgate::{Accounting, Arg, BlockKind, Engine, HitCounts, Measure, ParamFlow, Resource};
 
 fn rules(list: &str) -> (Engine, flowgate::ManualClock) {
     document(&format!(r#"{{"paramFlow": {list}}}"#))
@@ -218,4 +218,44 @@ fn a_refusal_reads_as_a_sentence() {
         block.expect_err("its token is taken").to_string(),
         "refused by paramFlow rule per-user: 1 of 1 calls per second, retry after 1001 ms"
     );
+}
+
+#[test]
+fn a_bucket_of_a_value_fills_evenly_and_says_so() {
+    let (engine, time) = rules(
+        r#"[{"resource": "a", "paramIdx": 0, "count": 2, "burstCount": 1, "accounting": "tokenBucket"}]"#,
+    );
+    let a = engine.resource("a");
+    let alice = [Arg::from("alice")];
+    assert!((0..3).all(|_| passes(&a, &alice)));
+    let refused = a.request().args(&alice).try_entry().err().unwrap();
+    assert_eq!(refused.measure(), Measure::Tokens);
+    assert_eq!(refused.accounting(), Some(Accounting::TokenBucket));
+    assert_eq!((refused.limit(), refused.observed()), (3.0, 3.0));
+    assert_eq!(refused.retry_after(), Some(ms(500)));
+    assert!(passes(&a, &[Arg::from("bob")]));
+    time.advance(ms(499));
+    assert!(!passes(&a, &alice));
+    time.advance(ms(1));
+    assert!(passes(&a, &alice));
+    assert!(!passes(&a, &alice));
+}
+
+#[test]
+fn a_call_that_another_rule_refuses_gives_a_value_its_token_back() {
+    let (engine, time) = document(
+        r#"{"paramFlow": [{"resource": "a", "paramIdx": 0, "count": 2, "accounting": "tokenBucket"}],
+            "flow": [{"resource": "a", "count": 1}]}"#,
+    );
+    let a = engine.resource("a");
+    let alice = [Arg::from("alice")];
+    assert!(passes(&a, &alice));
+    for _ in 0..9 {
+        let refused = a.request().args(&alice).try_entry().err().unwrap();
+        assert_eq!(refused.kind(), BlockKind::Flow);
+    }
+    time.advance(ms(1_000));
+    assert!(passes(&a, &alice));
+    let refused = a.request().args(&alice).try_entry().err().unwrap();
+    assert_eq!(refused.kind(), BlockKind::Flow, "one of two is left");
 }

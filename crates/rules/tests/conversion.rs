@@ -216,6 +216,10 @@ fn a_rule_that_golang_would_take_for_another_one_is_left_out() {
         assert_eq!(left_out::<Degrade>(rule), [format!("degrade[0].{field}")]);
     }
     assert_eq!(
+        left_out::<ParamFlow>(ParamFlowRule::qps("a", 0, 1.0).token_bucket()),
+        ["paramFlow[0].accounting"]
+    );
+    assert_eq!(
         left_out::<Isolation>(IsolationRule::at_once("a", 4).wait_ms(300)),
         ["isolation[0].maxQueueingTimeMs"]
     );
@@ -335,6 +339,7 @@ fn a_document_of_every_kind_comes_back_with_the_same_meaning() {
         left_out,
         [
             "authority[0].resource",
+            "paramFlow[1].accounting",
             "flow[2].accounting",
             "flow[3].accounting",
             "flow[4].match",
@@ -354,5 +359,5 @@ fn a_document_of_every_kind_comes_back_with_the_same_meaning() {
     );
     // The system rule has become four; written once more, they are the same.
     assert_eq!(again.write(&kinds[1..], Dialect::Golang).text, there.text);
-    assert_eq!(again.infos().len(), rules.infos().len() + 3 - 6);
+    assert_eq!(again.infos().len(), rules.infos().len() + 3 - 7);
 }

@@ -90,7 +90,7 @@ fn two_bad_results_open(preemptions: usize, span: Span) {
         let other = Arc::clone(&circuit);
         let thread = thread::spawn(move || report(&other, calls[1], true, 1));
         report(&circuit, calls[0], true, 1);
-        thread.join().unwrap();
+        thread.join().expect("no panic");
         assert_eq!(circuit.state(), CircuitState::Open);
         assert_eq!(admit(&circuit, 1), None);
     });
@@ -290,7 +290,7 @@ impl Told {
     fn tell(&self, change: Change) {
         // In force by then.
         assert!(self.circuit.figures(at(100)).generation >= change.generation);
-        self.changes.lock().unwrap().push(change);
+        self.changes.lock().expect("no panic").push(change);
     }
 
     fn ask(&self) {
@@ -306,7 +306,7 @@ impl Told {
     /// circuit went.
     fn is_complete(&self) {
         let now = self.circuit.figures(at(100));
-        let mut changes = self.changes.lock().unwrap().clone();
+        let mut changes = self.changes.lock().expect("no panic").clone();
         changes.sort_by_key(|change| change.generation);
         let generations: Vec<u64> = changes.iter().map(|change| change.generation).collect();
         assert_eq!(generations, Vec::from_iter(3..=now.generation));
@@ -335,7 +335,7 @@ fn two_threads_that_change_a_circuit_tell_each_change_once() {
 
 #[test]
 fn three_threads_that_change_a_circuit_tell_each_change_once() {
-    model(2, || {
+    model(3, || {
         let told = Told::new();
         let [other, another] = [Arc::clone(&told), Arc::clone(&told)];
         let asks = thread::spawn(move || other.ask());

@@ -137,7 +137,7 @@ fn nobody_takes_an_old_figure_for_a_new_one(readers: usize, preemptions: usize) 
             .collect();
         figures.feed(Timestamp::from_nanos(100), sample(2.0));
         for thread in threads {
-            thread.join().unwrap();
+            thread.join().expect("no panic");
         }
         assert_eq!(figures.load1(Timestamp::from_nanos(105)), Some(2.0));
     });

@@ -5,8 +5,9 @@
     reason = "helpers of tests, where a panic is the failure"
 )]
 
+use flowgate_core::Accounting;
 use flowgate_rules::param_flow::{Param, ParamFlow, ParamFlowRule, ParamItem, ParamValue};
-use flowgate_rules::{ControlBehavior, Grade, LoadReport, OnInvalid, RuleSet, Settings};
+use flowgate_rules::{ControlBehavior, Dialect, Grade, LoadReport, OnInvalid, RuleSet, Settings};
 
 fn load(
     text: &str,
@@ -97,6 +98,7 @@ fn what_is_written_reads_back_as_the_same_rule() {
             .burst(3)
             .duration_in_sec(60)
             .max_values(7),
+        ParamFlowRule::qps("a", 0, 2.5).token_bucket().burst(1),
         ParamFlowRule::concurrency("a", 1, 2.0).id("mine").regex(),
         ParamFlowRule::qps("a", 0, 1.0)
             .by_key("user")
@@ -221,6 +223,14 @@ fn what_a_rule_hardly_means_is_a_warning() {
             "count: 0.5 per 3 s makes no whole call, so none can ever pass; for one call each 6 s write count 1 and durationInSec 6",
         ),
         (
+            r#""paramIdx": 0, "count": 0.5, "durationInSec": 3, "accounting": "tokenBucket""#,
+            "count: 0.5 per 3 s makes no whole call, so none can ever pass; for one call each 6 s write burstCount 1",
+        ),
+        (
+            r#""paramIdx": 0, "count": 1, "grade": 0, "accounting": "tokenBucket""#,
+            "accounting: not used: calls at once have no interval; leave it out",
+        ),
+        (
             r#""paramIdx": 0, "count": 0.5, "grade": 0"#,
             "count: 0.5 is below 1, so no call can ever run; give at least 1",
         ),
@@ -289,4 +299,75 @@ fn an_item_is_equal_by_what_it_says() {
     let item = |value: ParamValue, count| ParamItem { value, count };
     assert_eq!(item(7_i32.into(), 0.0), item(7_u64.into(), -0.0));
     assert_ne!(item(7_i32.into(), 1.0), item("7".into(), 1.0));
+}
+
+#[test]
+fn an_accounting_is_read_by_name_and_number() {
+    let window = || ParamFlowRule::qps("a", 0, 5.0);
+    for (members, expected) in [
+        (r#""accounting": "window""#, window()),
+        (r#""accounting": 0"#, window()),
+        (r#""accounting": null"#, window()),
+        (r#""accounting": "token_bucket""#, window().token_bucket()),
+        (
+            r#""accounting": 2, "burstCount": 3"#,
+            window().token_bucket().burst(3),
+        ),
+    ] {
+        let members = format!(r#""paramIdx": 0, "count": 5, {members}"#);
+        assert_eq!(rule(&members), expected, "{members}");
+    }
+}
+
+#[test]
+fn what_an_accounting_cannot_do_is_a_fault() {
+    let table: &[(&str, &str)] = &[
+        (
+            r#""count": 5, "accounting": "strict""#,
+            "accounting: strict counts in boxes, and a value has none; write tokenBucket, which is exact for values",
+        ),
+        (
+            r#""count": 5, "accounting": "tokenBucket", "controlBehavior": 2"#,
+            "accounting: a queue spaces the calls of a value and takes no tokens; leave it out, or write controlBehavior 0 (reject)",
+        ),
+        (
+            r#""count": 5, "accounting": "bukket""#,
+            "accounting: \"bukket\" is not known; write 0 (window), 1 (strict) or 2 (tokenBucket)",
+        ),
+        (
+            r#""count": 1e-40, "accounting": "tokenBucket""#,
+            "count: 0.0000000000000000000000000000000000000001 tokens per 1s, burst 0: too fine to be held exactly; give the rate in fewer digits",
+        ),
+        (
+            r#""count": 5, "accounting": "tokenBucket", "paramFlowItemList": [{"object": "x", "count": 2}, {"object": "y", "count": 1e31}]"#,
+            "paramFlowItemList[1].count: 10000000000000000000000000000000 tokens per 1s, burst 18446744073709551615: too fine to be held exactly; give the rate in fewer digits",
+        ),
+    ];
+    for (members, fault) in table {
+        let members = format!(r#""paramIdx": 0, {members}"#);
+        let found = faults(&members);
+        assert_eq!(found, [format!("paramFlow[0].{fault}")], "{members}");
+    }
+    let strict = ParamFlowRule {
+        accounting: Accounting::Strict,
+        ..ParamFlowRule::qps("a", 0, 1.0)
+    };
+    let loaded = RuleSet::default().with_rules::<ParamFlow>(
+        vec![strict],
+        &Settings::default(),
+        OnInvalid::Refuse,
+    );
+    assert!(loaded.is_err());
+}
+
+#[test]
+fn an_accounting_that_is_not_used_is_no_part_of_the_rule() {
+    let text = r#"[{"resource": "a", "paramIdx": 0, "count": 1, "grade": 0, "accounting": 2}]"#;
+    let (set, _) = RuleSet::default()
+        .with_list("paramFlow", text, &Settings::default(), OnInvalid::Refuse)
+        .unwrap();
+    let written = set.write_list("paramFlow", Dialect::Golang);
+    assert_eq!(written.left_out, []);
+    let queue = ParamFlowRule::qps("a", 0, 1.0).rate_limiter(500);
+    assert_eq!(queue.token_bucket().accounted(), None);
 }

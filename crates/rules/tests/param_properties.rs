@@ -14,6 +14,9 @@ use proptest::prelude::*;
 struct Naive {
     /// Tokens, and when they were last refilled, in ms.
     buckets: HashMap<i128, (u64, u64)>,
+    /// Parts of tokens, as many as flow in within a millisecond for each tenth
+    /// of the count, and when they were worked out, in ms.
+    levels: HashMap<i128, (u64, u64)>,
     /// Release time of the last in line, in ns.
     lines: HashMap<i128, u64>,
     in_flight: HashMap<i128, u64>,
@@ -22,6 +25,7 @@ struct Naive {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Counted {
     Tokens,
+    Levels,
     Queue,
     InFlight,
 }
@@ -44,6 +48,9 @@ impl Spec {
         let rule = match self.counted {
             Counted::InFlight => ParamFlowRule::concurrency("a", 0, count),
             Counted::Tokens => ParamFlowRule::qps("a", 0, count).burst(self.burst as u32),
+            Counted::Levels => ParamFlowRule::qps("a", 0, count)
+                .burst(self.burst as u32)
+                .token_bucket(),
             Counted::Queue => {
                 ParamFlowRule::qps("a", 0, count).rate_limiter(self.wait_ms_max as u32)
             }
@@ -82,6 +89,15 @@ impl Spec {
                 }
                 let left = tokens.checked_sub(weight)?;
                 state.buckets.insert(value, (left, since));
+                Some(0)
+            }
+            Counted::Levels => {
+                let token = 10 * duration_ms;
+                let capacity = (tenths / 10 + self.burst) * token;
+                let (parts, since) = *state.levels.get(&value).unwrap_or(&(capacity, now_ms));
+                let parts = capacity.min(parts + (now_ms - since) * tenths);
+                let left = parts.checked_sub(weight * token)?;
+                state.levels.insert(value, (left, now_ms));
                 Some(0)
             }
             Counted::Queue => {
@@ -146,6 +162,7 @@ fn spec() -> impl Strategy<Value = Spec> {
     (
         prop_oneof![
             Just(Counted::Tokens),
+            Just(Counted::Levels),
             Just(Counted::Queue),
             Just(Counted::InFlight)
         ],

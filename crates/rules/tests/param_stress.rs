@@ -30,9 +30,13 @@ fn on_all_threads(work: impl Fn(u64) + Sync) {
 
 #[test]
 fn no_value_gets_one_call_more_when_all_threads_see_it_first() {
-    for _ in 0..50 {
-        let rule = ParamFlowRule::qps("a", 0, 100.0).duration_in_sec(60);
-        let state = ParamState::new(&rule);
+    let tokens = ParamFlowRule::qps("a", 0, 100.0).duration_in_sec(60);
+    for rule in [tokens.clone(), tokens.token_bucket()]
+        .iter()
+        .cycle()
+        .take(60)
+    {
+        let state = ParamState::new(rule);
         let passed: Vec<AtomicU64> = (0..64).map(|_| AtomicU64::new(0)).collect();
         on_all_threads(|_| {
             for n in 0..64 * 20 {
@@ -107,7 +111,13 @@ fn a_limited_value_stays_limited_whatever_threads_flood_the_table() {
 #[test]
 fn what_threads_give_back_is_there_again_to_the_last_token() {
     let rule = ParamFlowRule::qps("a", 0, 1_000.0).duration_in_sec(60);
-    let state = ParamState::new(&rule);
+    for rule in [rule.clone(), rule.token_bucket()] {
+        give_back_on_all_threads(&rule);
+    }
+}
+
+fn give_back_on_all_threads(rule: &ParamFlowRule) {
+    let state = ParamState::new(rule);
     let kept = AtomicU64::new(0);
     on_all_threads(|number| {
         for n in 0..2_000 {

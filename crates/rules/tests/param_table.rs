@@ -40,6 +40,9 @@ fn random(seed: u64) -> impl FnMut() -> i64 {
 fn a_heavy_hitter_stays_limited_while_a_million_random_values_pass_by() {
     let rules = [
         ParamFlowRule::qps("a", 0, 20.0).duration_in_sec(3_600),
+        ParamFlowRule::qps("a", 0, 20.0)
+            .duration_in_sec(3_600)
+            .token_bucket(),
         ParamFlowRule::concurrency("a", 0, 20.0),
         ParamFlowRule::qps("a", 0, 1.0)
             .duration_in_sec(3_600)
@@ -231,6 +234,43 @@ fn a_value_with_a_limit_of_its_own_is_always_remembered() {
     assert_eq!(calls("vip"), 0);
 }
 
+/// Sentinel's bucket would begin anew, and give three more.
+#[test]
+fn a_value_whose_bucket_fills_evenly_is_forgotten_only_when_it_is_full() {
+    let rule = ParamFlowRule::qps("a", 0, 3.0).token_bucket().max_values(2);
+    let state = ParamState::new(&rule);
+    assert!(passes(&state, "first", 0));
+    assert!(passes(&state, "second", 0));
+    // No room: they share three tokens.
+    let others = (0..9).filter(|other| passes(&state, *other, 10));
+    assert_eq!(others.count(), 3);
+    assert_eq!((state.overflowed(), state.evicted()), (9, 0));
+    let calls = |value: &'static str, ms| (0..9).filter(|_| passes(&state, value, ms)).count();
+    assert_eq!(calls("first", 300), 2);
+    // After a third of a second for each token they are full again.
+    assert!(passes(&state, 100, 334));
+    assert_eq!((state.overflowed(), state.evicted()), (9, 1));
+    assert_eq!(calls("first", 334), 1);
+}
+
+/// By a thread whose clock is behind that of the one that forgot it.
+#[test]
+fn a_value_that_comes_back_too_early_finds_no_more_than_it_left() {
+    let rule = ParamFlowRule::qps("a", 0, 10.0)
+        .token_bucket()
+        .max_values(2);
+    let state = ParamState::new(&rule);
+    let calls = |ms| (0..99).filter(|_| passes(&state, "it", ms)).count();
+    assert_eq!(calls(0), 10);
+    let idle = take(&state, "idle", 0).unwrap();
+    state.give_back(only(&idle), at(0), 1);
+    // It is full again, and the first that is looked at.
+    assert!(passes(&state, "other", 1_000));
+    assert_eq!(state.evicted(), 1);
+    assert_eq!(calls(900), 9);
+    assert_eq!((state.evicted(), state.overflowed()), (2, 0));
+}
+
 #[test]
 fn a_ticket_of_a_forgotten_value_gives_nothing_to_its_successor() {
     let rule = ParamFlowRule::qps("a", 0, 2.0)
@@ -280,10 +320,25 @@ fn the_hottest_values_are_exact_and_in_order() {
     assert_eq!(state.top(usize::MAX).len(), 3_003);
 }
 
+/// A slot is a cache line, whatever is counted.
+#[test]
+fn a_bucket_that_fills_evenly_takes_no_more_room() {
+    let bytes = |rule: ParamFlowRule| {
+        let state = ParamState::new(&rule.max_values(20_000));
+        let empty = state.bytes();
+        assert!((0..20_000).all(|value| passes(&state, value, 0)));
+        state.bytes() - empty
+    };
+    let rule = || ParamFlowRule::qps("a", 0, 5.0);
+    assert_eq!(bytes(rule().token_bucket()), bytes(rule()));
+}
+
 #[test]
 fn a_value_that_can_never_pass_takes_no_room() {
     for rule in [
         ParamFlowRule::qps("a", 0, 0.0).burst(5),
+        ParamFlowRule::qps("a", 0, 0.0).burst(5).token_bucket(),
+        ParamFlowRule::qps("a", 0, 0.9).token_bucket(),
         ParamFlowRule::qps("a", 0, 0.0).rate_limiter(500),
         ParamFlowRule::concurrency("a", 0, 0.9),
         ParamFlowRule::qps("a", 0, 0.9),
@@ -340,6 +395,10 @@ fn a_refusal_says_what_it_counts_and_when_to_come_again() {
         (0.7, 0.7, Some(10_001))
     );
     assert_eq!(refusal(qps(5.0), 6), (5.0, 0.0, None));
+    // Tokens: what the bucket holds, and what is taken of it.
+    let bucket = || qps(7.0).duration_in_sec(10).burst(2).token_bucket();
+    assert_eq!(refusal(bucket(), 4), (9.0, 8.0, Some(4_285)));
+    assert_eq!(refusal(bucket(), 10), (9.0, 0.0, None));
     assert_eq!(
         refusal(qps(2.0).rate_limiter(600), 1),
         (600.0, 1_000.0, Some(400))

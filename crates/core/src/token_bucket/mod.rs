@@ -48,8 +48,9 @@
 //! `N` is in the same word, so no swap misses it ([`Level`]). All goes back if
 //! nobody has come since, or all who did were charged at the same time; else a
 //! call loses at most what flowed in meanwhile. (Full bursts of centuries or
-//! rates of sixteen digits take up so much of the word that `N` is rounded up;
-//! by less than a two-hundredth of the burst, mostly by nothing.)
+//! rates of ten digits and more take up so much of the word that `N` is rounded
+//! up: by parts of the time that a full burst takes, of a hundredth down to next
+//! to nothing. A call gets back so much less then, never more.)
 //!
 //! **Who waits behind.** If nothing can go back and the call's release is still
 //! to come, it leaves a [hole](crate::holes) instead: a newcomer that takes no
@@ -70,6 +71,7 @@ pub use limiter::TokenBucketLimiter;
 pub use quota::{Quota, QuotaError};
 
 use crate::holes::{Hole, Holes};
+use crate::sync::OnceLock;
 use crate::time::Timestamp;
 
 /// A bucket that is refilled continuously: at most `burst + rate · t` tokens in
@@ -80,7 +82,8 @@ use crate::time::Timestamp;
 pub struct TokenBucket {
     quota: Quota,
     level: Level,
-    holes: Holes,
+    /// Made when the first one is left: most buckets have none.
+    holes: OnceLock<Box<Holes>>,
 }
 
 /// What a call took of a bucket.
@@ -126,7 +129,7 @@ impl TokenBucket {
         TokenBucket {
             quota,
             level: Level::default(),
-            holes: Holes::default(),
+            holes: OnceLock::new(),
         }
     }
 
@@ -160,7 +163,7 @@ impl TokenBucket {
         weight: u32,
         wait_max: Duration,
     ) -> Result<Granted, TooFewTokens> {
-        if !self.holes.is_empty()
+        if self.holes.get().is_some_and(|holes| !holes.is_empty())
             && let Some(granted) = self.take_hole(now, weight, wait_max)
         {
             return Ok(granted);
@@ -190,7 +193,8 @@ impl TokenBucket {
             }
         };
         if hole.release_ns > now.as_nanos() {
-            self.holes.leave(hole, now.as_nanos());
+            let holes = self.holes.get_or_init(Box::default);
+            holes.leave(hole, now.as_nanos());
         }
     }
 
@@ -215,9 +219,8 @@ impl TokenBucket {
         let wait_max = release.since(now).min(wait_max).as_nanos();
         // No longer than the first, which is a time on the clock.
         let wait_ns_max = u64::try_from(wait_max).unwrap_or(u64::MAX);
-        let hole = self
-            .holes
-            .take(now.as_nanos(), weight.into(), wait_ns_max)?;
+        let holes = self.holes.get()?;
+        let hole = holes.take(now.as_nanos(), weight.into(), wait_ns_max)?;
         Some(Granted {
             taken: Taken(Share::Hole(hole)),
             release: Timestamp::from_nanos(hole.release_ns),

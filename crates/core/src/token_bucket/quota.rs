@@ -45,7 +45,7 @@ pub struct Quota {
     capacity: u128,
     /// How long the lower part of a [`Level`](super::Level) is.
     pub(super) newest_bits: u32,
-    /// It is in steps of two to this power.
+    /// It is in steps of two to this power, in nanoseconds.
     pub(super) step_bits: u32,
 }
 
@@ -62,7 +62,7 @@ pub struct QuotaError {
     problem: &'static str,
 }
 
-/// What is left of a word for the lower part, at least: a full bucket has 256
+/// What is left of a word for the lower part, at least: a full bucket has 128
 /// steps then, or more.
 const NEWEST_BITS_MIN: u32 = 10;
 const NEWEST_BITS_MAX: u32 = 64;
@@ -99,8 +99,10 @@ impl Quota {
             ));
         };
         let newest_bits = left_bits.min(NEWEST_BITS_MAX);
-        // One bit more than the capacity has: both ends are rounded.
-        let capacity_bits = u128::BITS - capacity.leading_zeros() + 1;
+        // Two bits more than a full bucket has: it counts in both directions, and
+        // both ends are rounded.
+        let capacity_ns = capacity.div_ceil(u128::from(units_per_ns).max(1));
+        let capacity_bits = (u128::BITS - capacity_ns.leading_zeros()).min(u64::BITS) + 2;
         Ok(Quota {
             count,
             period,
@@ -112,6 +114,18 @@ impl Quota {
             step_bits: capacity_bits.saturating_sub(newest_bits),
         })
     }
+
+    /// No tokens, ever.
+    pub const NOTHING: Quota = Quota {
+        count: 0.0,
+        period: Duration::from_secs(1),
+        burst: 0,
+        units_per_ns: 0,
+        units_per_token: 1,
+        capacity: 0,
+        newest_bits: NEWEST_BITS_MAX,
+        step_bits: 0,
+    };
 
     /// Tokens per period.
     pub fn count(&self) -> f64 {
@@ -234,7 +248,9 @@ mod tests {
         }
         let long = Quota::new(1.0 / 3.0, DAY, 100_000).unwrap();
         let step = 1 << long.step_bits;
-        assert!(step > 1 && step <= long.capacity / 256);
+        assert!(step > 1);
+        let capacity_ns = long.capacity / u128::from(long.units_per_ns);
+        assert!(step <= capacity_ns / 128, "{step} of {capacity_ns}");
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! was first.
 //!
 //! Once, because a change is an exchange of the breaker's phase, and whoever did
-//! it tells it ([`super::circuit`]); the list is made before there are calls and
+//! it tells it (see `circuit`); the list is made before there are calls and
 //! never changed. Models of two and three threads that change a circuit, and of
 //! what is told, are in `tests/loom_breaker.rs`.
 //!

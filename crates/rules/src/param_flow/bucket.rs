@@ -202,7 +202,7 @@ fn short(limit: &Limit, word: u64, now: Timestamp, weight: u64) -> Short {
 impl Cell for Bucket {
     type Limit = Limit;
 
-    fn reset(&self) {
+    fn reset(&self, _: &Limit, _: Timestamp) {
         // The slot is opened with a release after this.
         self.word.store(UNUSED, Ordering::Relaxed);
     }
@@ -312,7 +312,7 @@ mod tests {
             Standing::Idle,
             "the next call refills it"
         );
-        bucket.reset();
+        bucket.reset(&limit, at(0));
         assert_eq!(standing(3, 0), Standing::Idle);
     }
 

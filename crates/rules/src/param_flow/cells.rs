@@ -16,7 +16,7 @@ pub(super) struct Line {
 impl Cell for Line {
     type Limit = Limit;
 
-    fn reset(&self) {
+    fn reset(&self, _: &Limit, _: Timestamp) {
         self.pacer.reset();
     }
 
@@ -98,7 +98,7 @@ impl Places {
 impl Cell for Places {
     type Limit = Limit;
 
-    fn reset(&self) {
+    fn reset(&self, _: &Limit, _: Timestamp) {
         // Only an empty cell is given to another value: nothing to do.
     }
 
@@ -124,7 +124,7 @@ mod tests {
         let stands = [(1, 149), (1, 150), (2, 150)].map(|(weight, ms)| standing(weight, ms));
         let limited = Standing::Limited;
         assert_eq!(stands, [limited, Standing::Idle, limited]);
-        line.reset();
+        line.reset(&limit, Timestamp::EPOCH);
         assert_eq!(standing(2, 0), Standing::Idle);
     }
 

@@ -94,6 +94,11 @@ fn block(rule: &InForce<ParamFlow>, refusal: Refusal) -> Block {
         observed,
         retry_after,
     } = refusal;
-    rule.block(measure, limit, observed)
-        .retry_after_at(retry_after)
+    let block = rule
+        .block(measure, limit, observed)
+        .retry_after_at(retry_after);
+    match rule.rule().accounted() {
+        Some(accounting) => block.accounted_in(accounting),
+        None => block,
+    }
 }

@@ -2,12 +2,15 @@
 //!
 //! Its `controlBehavior` has 1 where Sentinel's has 2, its `metricType` counts
 //! calls at once unless told otherwise, and special values have a kind where
-//! Sentinel's have the name of a Java class.
+//! Sentinel's have the name of a Java class. It has no accounting but that of its
+//! own bucket.
 
+use flowgate_core::Accounting;
 use serde_json::{Value, json};
 
 use super::value::Class;
 use super::{Param, ParamFlow, ParamFlowRule, ParamItem, ParamValue};
+use crate::accounting::FIELD as ACCOUNTING;
 use crate::dialect::{Golang, GolangRule, GolangSpec};
 use crate::document::Fields;
 use crate::field::{Choice, FieldKind, FieldSpec, Mode};
@@ -186,6 +189,7 @@ fn parse(head: Head, fields: &mut Fields<'_>) -> ParamFlowRule {
         param: param(fields),
         grade,
         count: fields.number(THRESHOLD).unwrap_or_default(),
+        accounting: fields.mode(ACCOUNTING).unwrap_or_default(),
         behavior,
         max_queueing_time_ms: fields.u32(WAIT, true).unwrap_or_default(),
         burst_count: fields.u32(BURST, takes_tokens).unwrap_or_default(),
@@ -242,6 +246,12 @@ fn item(fields: &mut Fields<'_>) -> ParamItem {
 }
 
 fn write(rule: &ParamFlowRule, there: &mut GolangRule) {
+    if let Some(accounting @ (Accounting::Strict | Accounting::TokenBucket)) = rule.accounted() {
+        there.refuses(
+            ACCOUNTING,
+            format!("sentinel-golang refills its buckets by spans and knows no {accounting}, so the limit would be another one; leave it out"),
+        );
+    }
     let control = match rule.behavior.paces() {
         true => Control::Throttling,
         false => Control::Reject,

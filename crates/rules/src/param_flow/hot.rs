@@ -74,6 +74,7 @@ impl ParamState {
     fn each(&self, visit: impl FnMut(Key, Option<&str>, (u64, u64))) {
         match &self.values {
             Values::Tokens(table) => table.each(visit),
+            Values::Levels(table) => table.each(visit),
             Values::Lines(table) => table.each(visit),
             Values::Places(table) => table.each(visit),
         }
@@ -82,6 +83,7 @@ impl ParamState {
     fn figures(&self) -> Figures {
         match &self.values {
             Values::Tokens(table) => table.figures(),
+            Values::Levels(table) => table.figures(),
             Values::Lines(table) => table.figures(),
             Values::Places(table) => table.figures(),
         }

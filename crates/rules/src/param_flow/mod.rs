@@ -6,6 +6,7 @@
 //! value    values as people write them, and the 128 bits a table knows them by
 //! limit    a limit in the units that are compared
 //! bucket   tokens of one value       (calls per second, refused beyond)
+//! level    the same, refilled continuously
 //! cells    its line, or its places   (queued; calls at once)
 //! table    the values remembered: bounded, read without a lock
 //! state    find the value, take what the call needs, all or nothing
@@ -19,11 +20,13 @@
 //! gets one call more than the rule says. Memory is bounded by the rule; who is
 //! limited is never forgotten (see `table`).
 
+mod accounting;
 mod bucket;
 mod cells;
 mod decide;
 mod golang;
 mod hot;
+mod level;
 mod limit;
 mod normal;
 mod read;

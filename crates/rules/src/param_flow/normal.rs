@@ -13,6 +13,7 @@ impl ParamFlowRule {
             rule.duration_in_sec = default.duration_in_sec;
             rule.burst_count = default.burst_count;
         }
+        rule.accounting = rule.accounted().unwrap_or_default();
         match rule.queues() {
             true => rule.burst_count = default.burst_count,
             false => rule.max_queueing_time_ms = default.max_queueing_time_ms,

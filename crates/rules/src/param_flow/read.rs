@@ -1,7 +1,12 @@
 //! How a hot-parameter rule is written in JSON, and what makes it valid.
 
 use super::value::Class;
-use super::{Param, ParamFlow, ParamFlowRule, ParamItem, ParamState, ParamValue, golang};
+use super::{
+    Param, ParamFlow, ParamFlowRule, ParamItem, ParamState, ParamValue, accounting, golang,
+};
+use flowgate_core::Accounting;
+
+use crate::accounting::FIELD as ACCOUNTING;
 use crate::dialect::Golang;
 use crate::document::Fields;
 use crate::field::{Choice, FieldKind, FieldSpec, Mode};
@@ -10,8 +15,8 @@ use crate::head::Head;
 use crate::kind::RuleKind;
 use crate::{ControlBehavior, Grade, Settings};
 
-const ITEMS: &str = "paramFlowItemList";
-const BEHAVIOR: &str = "controlBehavior";
+pub(super) const ITEMS: &str = "paramFlowItemList";
+pub(super) const BEHAVIOR: &str = "controlBehavior";
 
 /// By number, as in Sentinel: 1 is warm-up there, for flow rules only.
 const BEHAVIORS: &[Choice] = &[
@@ -75,6 +80,7 @@ const FIELDS: &[FieldSpec] = &[
     .default("0")
     .min(0)
     .advice("give a number of calls"),
+    accounting::SPEC,
     FieldSpec::new(
         BEHAVIOR,
         FieldKind::Mode(BEHAVIORS),
@@ -149,6 +155,7 @@ impl RuleKind for ParamFlow {
         let param = param(fields);
         let grade = fields.mode("grade").unwrap_or_default();
         let behavior = behavior(grade, fields);
+        let accounting = fields.mode(ACCOUNTING).unwrap_or_default();
         let takes_tokens = grade == Grade::Qps && !behavior.paces();
         if !fields.has("count") {
             fields.warn("count", "missing, so no call may pass; write count");
@@ -165,6 +172,7 @@ impl RuleKind for ParamFlow {
             param,
             grade,
             count: fields.number("count").unwrap_or_default(),
+            accounting,
             behavior,
             // Sentinel drops a rule with a negative wait whether it waits or
             // not; recorded decisions rely on it.
@@ -185,6 +193,7 @@ impl RuleKind for ParamFlow {
             warn_of_small_count(rule, fields);
         }
         check_items(rule, fields);
+        accounting::check(rule, fields);
         if rule.grade == Grade::Qps && rule.duration_in_sec == 0 {
             fields.fault(
                 "durationInSec",
@@ -217,6 +226,10 @@ impl RuleKind for ParamFlow {
 
     fn normalized(rule: &ParamFlowRule) -> ParamFlowRule {
         rule.normalized()
+    }
+
+    fn accounting(rule: &ParamFlowRule) -> Option<Accounting> {
+        rule.accounted()
     }
 
     fn head(rule: &ParamFlowRule) -> &Head {
@@ -326,11 +339,15 @@ fn warn_of_small_count(rule: &ParamFlowRule, fields: &mut Fields<'_>) {
     } else if rule.burst_count == 0 {
         let duration = f64::from(rule.duration_in_sec);
         let seconds = (duration / count).ceil();
+        let would_do = match rule.accounting {
+            Accounting::TokenBucket => "burstCount 1".into(),
+            _ => format!("count 1 and durationInSec {seconds}"),
+        };
         fields.warn(
             "count",
             format!(
                 "{count} per {duration} s makes no whole call, so none can ever pass; \
-                 for one call each {seconds} s write count 1 and durationInSec {seconds}"
+                 for one call each {seconds} s write {would_do}"
             ),
         );
     }

@@ -2,10 +2,12 @@
 
 use std::hash::{Hash, Hasher};
 
+use flowgate_core::Accounting;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use super::ParamValue;
+use crate::accounting::{by_name, is_window};
 use crate::flow::count_bits;
 use crate::head::{Head, head_methods};
 use crate::{ControlBehavior, Grade};
@@ -38,6 +40,11 @@ pub struct ParamFlowRule {
     ///
     /// [`duration_in_sec`]: Self::duration_in_sec
     pub count: f64,
+    /// How a rate is accounted: [`Accounting::Window`] is Sentinel's bucket,
+    /// which is refilled by spans; [`Accounting::TokenBucket`] is refilled
+    /// continuously. Only [`Grade::Qps`] without a queue looks at it.
+    #[serde(skip_serializing_if = "is_window", serialize_with = "by_name")]
+    pub accounting: Accounting,
     /// What happens beyond the limit: [`ControlBehavior::Reject`] or
     /// [`ControlBehavior::RateLimiter`]. Only [`Grade::Qps`] looks at it.
     #[serde(rename = "controlBehavior")]
@@ -140,6 +147,22 @@ impl ParamFlowRule {
         self
     }
 
+    /// Refills the bucket of a value continuously: at most `⌊count + burst⌋ +
+    /// rate · t` calls in any span `t`.
+    #[must_use]
+    pub fn token_bucket(mut self) -> Self {
+        self.accounting = Accounting::TokenBucket;
+        self
+    }
+
+    /// How the rule's rate is accounted; `None`: it limits calls at once, or is
+    /// a queue, and has no spans.
+    #[must_use]
+    pub fn accounted(&self) -> Option<Accounting> {
+        let counts = self.grade == Grade::Qps && !self.behavior.paces();
+        counts.then_some(self.accounting)
+    }
+
     /// Gives `value` a limit of its own.
     #[must_use]
     pub fn item(mut self, value: impl Into<ParamValue>, count: f64) -> Self {
@@ -181,6 +204,7 @@ impl ParamFlowRule {
             param,
             grade,
             count,
+            accounting,
             behavior,
             max_queueing_time_ms,
             burst_count,
@@ -189,7 +213,7 @@ impl ParamFlowRule {
             max_values,
         } = self;
         (
-            (head, param, grade, count_bits(*count)),
+            (head, param, grade, count_bits(*count), accounting),
             (behavior, max_queueing_time_ms, burst_count),
             (duration_in_sec, items, max_values),
         )
@@ -203,6 +227,7 @@ impl Default for ParamFlowRule {
             param: Param::Index(0),
             grade: Grade::Qps,
             count: 0.0,
+            accounting: Accounting::Window,
             behavior: ControlBehavior::Reject,
             max_queueing_time_ms: 0,
             burst_count: 0,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use flowgate_core::{Arg, Measure, Timestamp};
+use flowgate_core::token_bucket::{Level, Quota, TooFewTokens};
+use flowgate_core::{Accounting, Arg, Measure, Timestamp};
 use smallvec::SmallVec;
 
 use super::ParamFlowRule;
@@ -29,6 +30,7 @@ pub struct ParamState {
 #[derive(Debug)]
 pub(super) enum Values {
     Tokens(Table<Bucket>),
+    Levels(Table<Level>),
     Lines(Table<Line>),
     Places(Table<Places>),
 }
@@ -44,8 +46,8 @@ pub type Shares = SmallVec<[Share; 4]>;
 pub struct Refusal {
     /// What the limit counts.
     pub measure: Measure,
-    /// The limit of the value: calls per second, calls in flight, or the longest
-    /// wait in milliseconds.
+    /// The limit of the value: calls per second, tokens, calls in flight, or the
+    /// longest wait in milliseconds.
     pub limit: f64,
     /// What was seen, in the unit of the limit.
     pub observed: f64,
@@ -58,10 +60,16 @@ impl ParamState {
     /// The state of a rule that has not seen a call.
     #[must_use]
     pub fn new(rule: &ParamFlowRule) -> Self {
-        let values = match rule.grade {
-            Grade::Concurrency => Values::Places(table(rule)),
-            Grade::Qps if rule.queues() => Values::Lines(table(rule)),
-            Grade::Qps => Values::Tokens(table(rule)),
+        let limit = |count| Limit::new(count, rule.duration_in_sec, rule.burst_count);
+        let values = match (rule.grade, rule.accounted()) {
+            (Grade::Concurrency, _) => Values::Places(table(rule, limit)),
+            (Grade::Qps, None) => Values::Lines(table(rule, limit)),
+            (Grade::Qps, Some(Accounting::TokenBucket)) => {
+                // What cannot be held was refused at load.
+                let quota = |count| rule.quota(count).unwrap_or(Quota::NOTHING);
+                Values::Levels(table(rule, quota))
+            }
+            (Grade::Qps, Some(_)) => Values::Tokens(table(rule, limit)),
         };
         ParamState {
             values,
@@ -113,6 +121,15 @@ impl ParamState {
                 };
                 let limit = table.limit(value.limit());
                 value.cell().give_back(limit, taken, weight.into());
+                value.taken_back();
+            }
+            Values::Levels(table) => {
+                let Some(value) = table.at(address) else {
+                    return;
+                };
+                let quota = table.limit(value.limit());
+                let since = Timestamp::from_nanos(first);
+                value.cell().give_back(quota, since, weight);
                 value.taken_back();
             }
             Values::Lines(table) => {
@@ -208,6 +225,29 @@ impl ParamState {
                     }
                 }
             }
+            Values::Levels(table) => {
+                if weight == 0 {
+                    return Ok(0);
+                }
+                let never = |quota: &Quota| u64::from(weight) > quota.burst();
+                let Some(value) = seen(table, key, text, now, never) else {
+                    let (left, retry_after) = (table.limit(0).burst(), None);
+                    return Err(too_few(table.limit(0), TooFewTokens { left, retry_after }));
+                };
+                let quota = table.limit(value.limit());
+                match value.cell().take(quota, now, weight, Duration::ZERO) {
+                    Ok(charge) => {
+                        let since_ns = charge.newest.as_nanos();
+                        shares.push([value.address().word(), since_ns, 0]);
+                        value.passed();
+                        Ok(0)
+                    }
+                    Err(too_few_tokens) => {
+                        value.refused();
+                        Err(too_few(quota, too_few_tokens))
+                    }
+                }
+            }
             Values::Lines(table) => {
                 if weight == 0 {
                     return Ok(0);
@@ -280,8 +320,7 @@ impl ParamState {
     }
 }
 
-fn table<C: Cell<Limit = Limit>>(rule: &ParamFlowRule) -> Table<C> {
-    let limit = |count| Limit::new(count, rule.duration_in_sec, rule.burst_count);
+fn table<C: Cell>(rule: &ParamFlowRule, limit: impl Fn(f64) -> C::Limit) -> Table<C> {
     // Of values given twice the last counts, as in Sentinel.
     let special = rule.items.iter().rev().map(|item| Special {
         key: item.value.key(),
@@ -295,12 +334,12 @@ fn table<C: Cell<Limit = Limit>>(rule: &ParamFlowRule) -> Table<C> {
 /// The value in its table, where it is put if it is new. `None`: a new value of
 /// which a call could `never` have what it needs. It is not remembered.
 #[inline]
-fn seen<'t, C: Cell<Limit = Limit>>(
+fn seen<'t, C: Cell>(
     table: &'t Table<C>,
     key: Key,
     text: Option<&str>,
     now: Timestamp,
-    never: impl FnOnce(&Limit) -> bool,
+    never: impl FnOnce(&C::Limit) -> bool,
 ) -> Option<Pinned<'t, C>> {
     if let Some(value) = table.find(key) {
         return Some(value);
@@ -316,6 +355,17 @@ fn out_of_tokens(limit: &Limit, short: Short) -> Refusal {
         limit: limit.per_second(),
         observed: limit.as_per_second(used),
         retry_after: short.after_ns.map(Duration::from_nanos),
+    }
+}
+
+#[cold]
+fn too_few(quota: &Quota, too_few: TooFewTokens) -> Refusal {
+    let taken = quota.burst() - too_few.left;
+    Refusal {
+        measure: Measure::Tokens,
+        limit: quota.burst() as f64,
+        observed: taken as f64,
+        retry_after: too_few.retry_after,
     }
 }
 

@@ -53,6 +53,7 @@ pub(crate) const ALGORITHMS: &[Algorithm] = &[
         ..algorithm("prioritized", 2, reject)
     },
     algorithm("param-tokens", 1, param_tokens),
+    algorithm("param-bucket", 1, param_bucket),
     algorithm("param-line", 1, param_line),
     algorithm("param-at-once", 1, param_at_once),
     algorithm("several", 2, several),
@@ -266,6 +267,14 @@ fn param_tokens(random: &mut Random) -> Setup {
         milli: count(random),
         burst: random.pick(&[0, 0, 1, 5]),
         period_s: random.pick(&[1, 1, 2, 10]),
+    }])
+}
+
+fn param_bucket(random: &mut Random) -> Setup {
+    Setup::rules(vec![Limit::ParamBucket {
+        milli: count(random),
+        burst: random.pick(&[0, 0, 1, 5]),
+        period_s: random.pick(&[1, 1, 2, 10, 3600]),
     }])
 }
 

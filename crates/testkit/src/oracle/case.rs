@@ -91,6 +91,12 @@ pub(crate) enum Limit {
         burst: u64,
         period_s: u64,
     },
+    /// Hot parameters: a token bucket for each value.
+    ParamBucket {
+        milli: u64,
+        burst: u64,
+        period_s: u64,
+    },
     /// Hot parameters: a line for each value.
     ParamLine {
         milli: u64,
@@ -150,9 +156,10 @@ impl Limit {
     /// The kind of rule it is, as traces write it.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Limit::ParamTokens { .. } | Limit::ParamLine { .. } | Limit::ParamAtOnce { .. } => {
-                "param_flow"
-            }
+            Limit::ParamTokens { .. }
+            | Limit::ParamBucket { .. }
+            | Limit::ParamLine { .. }
+            | Limit::ParamAtOnce { .. } => "param_flow",
             Limit::Permits { .. } => "isolation",
             _ => "flow",
         }
@@ -168,6 +175,7 @@ impl Limit {
             | Limit::Line { milli, .. }
             | Limit::WarmUpLine { milli, .. }
             | Limit::ParamTokens { milli, .. }
+            | Limit::ParamBucket { milli, .. }
             | Limit::ParamLine { milli, .. } => milli,
             Limit::AtOnce { count } | Limit::Permits { count } | Limit::ParamAtOnce { count } => {
                 count * 1000
@@ -186,6 +194,7 @@ impl Limit {
             | Limit::Line { milli, .. }
             | Limit::WarmUpLine { milli, .. }
             | Limit::ParamTokens { milli, .. }
+            | Limit::ParamBucket { milli, .. }
             | Limit::ParamLine { milli, .. } => *milli = new,
             Limit::AtOnce { count } | Limit::Permits { count } | Limit::ParamAtOnce { count } => {
                 *count = new / 1000;
@@ -257,6 +266,10 @@ impl Limit {
             Limit::ParamTokens {
                 burst, period_s, ..
             } => json!({"paramIdx": 0, "burstCount": burst, "durationInSec": period_s}),
+            Limit::ParamBucket {
+                burst, period_s, ..
+            } => json!({"paramIdx": 0, "accounting": "tokenBucket", "burstCount": burst,
+                "durationInSec": period_s}),
             Limit::ParamLine {
                 period_s, wait_ms, ..
             } => json!({"paramIdx": 0, "controlBehavior": 2, "durationInSec": period_s,

@@ -69,7 +69,9 @@ impl Promise {
                 return None;
             }
             // So does a changed bucket.
-            Limit::Bucket { .. } if setup.sets.len() > 1 => return None,
+            Limit::Bucket { .. } | Limit::ParamBucket { .. } if setup.sets.len() > 1 => {
+                return None;
+            }
             Limit::Bucket {
                 milli,
                 interval_ms,
@@ -79,6 +81,15 @@ impl Promise {
                 most: burst,
                 milli,
                 interval_ns: interval_ms * MS,
+            },
+            Limit::ParamBucket {
+                milli,
+                burst,
+                period_s,
+            } => Promise::Bucket {
+                most: milli / 1000 + burst,
+                milli,
+                interval_ns: period_s * 1000 * MS,
             },
             Limit::Line {
                 milli, interval_ms, ..

@@ -62,6 +62,14 @@ impl Scale {
                 burst,
                 period_s,
             } => (MS, period_s * 1000 * MS, milli / 1000 + burst),
+            Limit::ParamBucket {
+                milli,
+                burst,
+                period_s,
+            } => {
+                let (cost, interval_ns, _) = spaced(milli, period_s * 1000 * MS, 0);
+                (cost, interval_ns, milli / 1000 + burst)
+            }
             Limit::AtOnce { count } | Limit::Permits { count } | Limit::ParamAtOnce { count } => {
                 (MS, 100 * MS, count)
             }

@@ -78,8 +78,9 @@ pub(crate) trait Cell: Default {
     /// What bounds it.
     type Limit;
 
-    /// Makes it as good as new. Nobody else looks at it meanwhile.
-    fn reset(&self);
+    /// Makes it as good as new from `since` on, the latest time at which a value
+    /// was forgotten. Nobody else looks at it meanwhile.
+    fn reset(&self, limit: &Self::Limit, since: Timestamp);
 
     /// How it stands at `now`, for a call of `weight`.
     fn standing(&self, limit: &Self::Limit, weight: u32, now: Timestamp) -> Standing;

@@ -36,6 +36,8 @@ struct Writer {
     hand: u32,
     /// Slots whose values are never forgotten; they come first.
     special: u32,
+    /// The latest time at which a value was forgotten.
+    forgotten: Timestamp,
     /// Texts of the values whose keys are digests, by slot.
     texts: HashMap<u32, Box<str>>,
 }
@@ -263,6 +265,9 @@ impl<C: Cell> Shard<C> {
             }
             self.unlink(local, table.mixer.hash(slot.key()));
             writer.texts.remove(&local);
+            // The value may come back with a call whose reading is earlier.
+            writer.forgotten = writer.forgotten.max(now);
+            slot.reset(&table.limit, writer.forgotten);
             return Some(local);
         }
         None

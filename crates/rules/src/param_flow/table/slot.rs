@@ -163,7 +163,7 @@ impl<C: Cell> Slot<C> {
         self.pins.fetch_sub(CLOSED, Ordering::Release);
     }
 
-    /// Gives a closed slot to another value.
+    /// Gives a closed slot, whose cell is as good as new, to another value.
     pub(super) fn assign(&self, key: Key, limit: u16) {
         let label = Label {
             generation: self.label().generation.wrapping_add(1),
@@ -176,11 +176,15 @@ impl<C: Cell> Slot<C> {
         self.refused.store(0, Ordering::Relaxed);
         self.heat.store(0, Ordering::Relaxed);
         self.weight.store(1, Ordering::Relaxed);
-        self.cell.reset();
         // Those who were turned away may still be counting themselves in and
         // out, so the word is changed by differences only.
         let passed = self.pins.load(Ordering::Relaxed) >> PASS_SHIFT;
         self.pins.fetch_sub(passed << PASS_SHIFT, Ordering::Relaxed);
+    }
+
+    /// Makes the cell of a closed slot as good as new from `since` on.
+    pub(super) fn reset(&self, limit: &C::Limit, since: Timestamp) {
+        self.cell.reset(limit, since);
     }
 
     /// Opens a closed slot, with one pin, for the value it was assigned to.

@@ -20,6 +20,7 @@ pub(super) struct Rule {
     bucket: Option<Bucket>,
     lines: HashMap<u32, Line>,
     values: HashMap<u32, Filled>,
+    buckets: HashMap<u32, Bucket>,
     /// Calls of each value in flight.
     at_once: HashMap<u32, HashSet<u32>>,
     /// Grows when the rule starts anew.
@@ -86,6 +87,7 @@ impl Rule {
             bucket: bucket_of(limit),
             lines: HashMap::new(),
             values: HashMap::new(),
+            buckets: HashMap::new(),
             at_once: HashMap::new(),
             epoch: 0,
         }
@@ -114,6 +116,7 @@ impl Rule {
         self.bucket = bucket_of(limit);
         self.lines.clear();
         self.values.clear();
+        self.buckets.clear();
         self.at_once.clear();
         self.epoch += 1;
     }
@@ -199,7 +202,14 @@ impl Rule {
                     false => Answer::refuse(),
                 }
             }
-            Limit::Bucket { wait_ms, .. } => self.offer_tokens(now, weight, wait_ms),
+            Limit::Bucket { wait_ms, .. } => {
+                offer_tokens(self.bucket.as_ref(), now, weight, wait_ms.unwrap_or(0))
+            }
+            Limit::ParamBucket { .. } => {
+                let unused = bucket_of(&self.limit);
+                let bucket = self.buckets.get(&call.key).or(unused.as_ref());
+                offer_tokens(bucket, now, weight, 0)
+            }
             Limit::ParamTokens { .. } => {
                 let bucket = self.filled(call.key, now);
                 match weight <= bucket.tokens {
@@ -229,25 +239,6 @@ impl Rule {
         Answer {
             refusal: (most > longest).then_some(None),
             waits: match least <= longest {
-                true => Waits::Between(least, most.min(longest)),
-                false => Waits::None,
-            },
-        }
-    }
-
-    /// Tokens now, or as soon as they have flowed in.
-    fn offer_tokens(&self, now: u64, weight: u64, wait_ms: Option<u64>) -> Answer {
-        let Some(bucket) = self.bucket.as_ref().filter(|_| weight > 0) else {
-            return Answer::admit(0);
-        };
-        let Some((least, most)) = bucket.waits(now, weight) else {
-            return Answer::refuse();
-        };
-        let longest = wait_ms.unwrap_or(0) * MS;
-        Answer {
-            refusal: (most > longest).then_some(None),
-            waits: match least <= longest {
-                true if least == most => Waits::One(least),
                 true => Waits::Between(least, most.min(longest)),
                 false => Waits::None,
             },
@@ -330,6 +321,12 @@ impl Rule {
                 };
                 Some(Share::Tokens(bucket.take(now + own, weight)))
             }
+            Limit::ParamBucket { .. } if weight > 0 => {
+                let unused = bucket_of(&self.limit)?;
+                let bucket = self.buckets.entry(call.key).or_insert(unused);
+                bucket.settle(now);
+                Some(Share::Tokens(bucket.take(now, weight)))
+            }
             Limit::ParamTokens { .. } if weight > 0 => {
                 let mut bucket = self.filled(call.key, now);
                 bucket.tokens = bucket.tokens.saturating_sub(weight);
@@ -351,7 +348,8 @@ impl Rule {
         }
         match (share, &self.limit) {
             (Share::Tokens(tokens), _) => {
-                if let Some(bucket) = &mut self.bucket {
+                let of_value = self.buckets.get_mut(&key);
+                if let Some(bucket) = of_value.or(self.bucket.as_mut()) {
                     bucket.give_back(tokens);
                 }
             }
@@ -370,21 +368,50 @@ impl Rule {
     }
 }
 
+/// A full bucket, of the resource or of a value.
 fn bucket_of(limit: &Limit) -> Option<Bucket> {
-    let Limit::Bucket {
-        milli,
-        interval_ms,
-        burst,
-        ..
-    } = *limit
-    else {
-        return None;
+    let size = match *limit {
+        Limit::Bucket {
+            milli,
+            interval_ms,
+            burst,
+            ..
+        } => Size {
+            milli,
+            interval_ns: interval_ms * MS,
+            burst,
+        },
+        Limit::ParamBucket {
+            milli,
+            burst,
+            period_s,
+        } => Size {
+            milli,
+            interval_ns: period_s * SECOND_NS,
+            burst: milli / 1000 + burst,
+        },
+        _ => return None,
     };
-    Some(Bucket::new(Size {
-        milli,
-        interval_ns: interval_ms * MS,
-        burst,
-    }))
+    Some(Bucket::new(size))
+}
+
+/// Tokens now, or as soon as they have flowed in.
+fn offer_tokens(bucket: Option<&Bucket>, now: u64, weight: u64, wait_ms: u64) -> Answer {
+    let Some(bucket) = bucket.filter(|_| weight > 0) else {
+        return Answer::admit(0);
+    };
+    let Some((least, most)) = bucket.waits(now, weight) else {
+        return Answer::refuse();
+    };
+    let longest = wait_ms * MS;
+    Answer {
+        refusal: (most > longest).then_some(None),
+        waits: match least <= longest {
+            true if least == most => Waits::One(least),
+            true => Waits::Between(least, most.min(longest)),
+            false => Waits::None,
+        },
+    }
 }
 
 /// What a line says to a call.
