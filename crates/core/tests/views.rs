@@ -148,22 +148,28 @@ fn an_idle_node_loses_no_view_that_is_asked_for() {
 }
 
 #[test]
-fn beyond_the_bound_those_go_that_were_not_asked_for_the_longest() {
+fn beyond_the_bound_those_go_that_would_be_forgotten_next() {
     let (node, named) = (node(), [interval(5_000, 5), interval(7_000, 7)]);
     let asked = |interval, now| {
         let among = &named;
         node.open(View::Own { interval, among }, now);
     };
     named.iter().for_each(|named| asked(*named, at(0)));
-    for more in 1..40 {
+    let day = interval(86_400_000, 1);
+    node.open(own(&day), at(0));
+    assert!(node.reserve_in(own(&day), at(0), 5, 5).is_ok());
+    for more in 1..VIEWS_MAX as u64 + 40 {
         asked(interval(3_600_000 + more, 1), at(more));
+        assert!(node.reserve_in(own(&day), at(more), 1, 5).is_err());
         named
             .iter()
             .for_each(|named| assert!(node.intervals().contains(named)));
         assert!(node.intervals().len() <= VIEWS_MAX);
     }
     // More than the bound if the rules name more.
-    let many: Vec<_> = (1..=30).map(|n| interval(n * 1_000, 1)).collect();
+    let many: Vec<_> = (1..=VIEWS_MAX as u64 + 20)
+        .map(|n| interval(n * 1_000, 1))
+        .collect();
     for interval in &many {
         let view = View::Own {
             interval: *interval,
@@ -178,6 +184,18 @@ fn beyond_the_bound_those_go_that_were_not_asked_for_the_longest() {
         };
         assert!(node.reserve_in(view, at(50), 1, 1).is_err(), "{interval:?}");
     }
+}
+
+/// A rule of another resource that relates to this one names its own interval
+/// only.
+#[test]
+fn what_others_ask_for_drops_no_view_that_a_rule_counts_in() {
+    let (node, day) = (node(), interval(86_400_000, 1));
+    assert!(node.reserve_in(own(&day), at(0), 100, 100).is_ok());
+    for other in 0..30 {
+        node.open(own(&interval(1_010 + 10 * other, 1)), at(1 + other));
+    }
+    assert!(node.reserve_in(own(&day), at(40), 1, 100).is_err());
 }
 
 #[test]

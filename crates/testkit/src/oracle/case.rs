@@ -203,6 +203,18 @@ impl Limit {
         limit
     }
 
+    /// The same limit with this count, of which all is there at once: a bucket
+    /// holds just as much.
+    pub(crate) fn holding(&self, calls: u64) -> Limit {
+        let mut limit = self.with_milli(calls * 1000);
+        match &mut limit {
+            Limit::Bucket { burst, .. } => *burst = calls,
+            Limit::ParamTokens { burst, .. } | Limit::ParamBucket { burst, .. } => *burst = 0,
+            _ => {}
+        }
+        limit
+    }
+
     /// Whether it counts in an interval of its own.
     pub(crate) fn is_interval(&self) -> bool {
         matches!(self, Limit::Interval { .. })

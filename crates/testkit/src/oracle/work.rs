@@ -3,7 +3,7 @@
 
 use super::Options;
 use super::algorithms::{Algorithm, named};
-use super::case::Case;
+use super::case::{Case, Setup};
 use super::limiter;
 use super::log::{Bound, Broken};
 use super::random::Random;
@@ -208,14 +208,22 @@ impl Work {
         }
     }
 
-    fn leftovers(&self, options: &Options, makes: &Makes<'_>) -> Done {
-        let mut random = self.random(options.seed, self.index);
+    /// A limit of 1,000; `None` of several limits, and of a queue.
+    fn leftovers_setup(&self, seed: u64) -> Option<Setup> {
+        let mut random = self.random(seed, self.index);
         let mut setup = self.algorithm.draw_fixed(&mut random);
         let single = setup.sets[0].len() == 1;
         if !single || setup.queues() {
-            return Done::default();
+            return None;
         }
-        setup.sets[0][0] = setup.sets[0][0].with_milli(1_000_000);
+        setup.sets[0][0] = setup.sets[0][0].holding(1000);
+        Some(setup)
+    }
+
+    fn leftovers(&self, options: &Options, makes: &Makes<'_>) -> Done {
+        let Some(setup) = self.leftovers_setup(options.seed) else {
+            return Done::default();
+        };
         let (got, right) = threads::leftovers(&setup, makes.honest);
         let broken = (got != right).then(|| {
             let bound = if got > right {
@@ -254,6 +262,26 @@ impl Work {
             broken,
             steps: steps.len(),
             trace: trace.map_err(|error| error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::algorithms::ALGORITHMS;
+    use super::*;
+
+    /// Of a second view of half a second 500 are left to ask for.
+    #[test]
+    fn the_eighth_thread_always_has_hundreds_to_ask_for() {
+        for algorithm in ALGORITHMS.iter().filter(|algorithm| algorithm.exact) {
+            let works = Work::plan(&[algorithm], 8);
+            let works = works.iter().filter(|work| work.kind == Kind::Leftovers);
+            for setup in works.filter_map(|work| work.leftovers_setup(1)) {
+                let (got, right) = threads::leftovers(&setup, &limiter::honest);
+                assert_eq!(got, right, "{}", algorithm.name);
+                assert!(right >= 493, "{}: {right} of {setup:?}", algorithm.name);
+            }
         }
     }
 }

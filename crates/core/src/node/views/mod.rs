@@ -19,7 +19,8 @@
 //! all that any rule ever saw in it has left it: it is dropped, and nothing is
 //! lost. Until then a rule that comes back finds it complete. Beyond
 //! [`VIEWS_MAX`] views the asking rules' own are kept, and of the others those
-//! dropped first that were not asked for the longest.
+//! dropped first that would be forgotten next. (That bound is for many changes of
+//! rules; it is the one way in which a view goes whose passes still count.)
 //!
 //! Finding a view takes no lock and allocates nothing; making and dropping one
 //! takes turns and copies the list. A view is *retired* before it is dropped:
@@ -27,8 +28,8 @@
 //! makes a new one. A call that has reserved asks once more, now for the box that
 //! it was charged to, which may be newer than its clock reading. If the view was
 //! retired in between it gives back and begins anew; if not, the view stays for
-//! as long as that box counts. So no pass that a rule has taken is forgotten
-//! while it counts, however long its thread slept.
+//! as long as that box counts. So, within the bound, no pass that a rule has
+//! taken is forgotten while it counts, however long its thread slept.
 //!
 //! The cell that holds the list loads and stores whole pointers, and what is made
 //! once is made once: `arc-swap` and `OnceLock` promise that, and models assume
@@ -48,9 +49,11 @@ use crate::time::Timestamp;
 pub use interval::{Interval, View};
 use own::OwnView;
 
-/// How many views a node keeps that the asking rules do not name. More are made
-/// only if these rules name more. Models have no time for so many.
-pub const VIEWS_MAX: usize = if cfg!(loom) { 2 } else { 16 };
+/// How many views a node keeps that the asking rules do not name: far more than
+/// rules have intervals, as one that is dropped while it counts forgets what it
+/// has counted. More are made only if the asking rules name more. Models have no
+/// time for so many.
+pub const VIEWS_MAX: usize = if cfg!(loom) { 2 } else { 256 };
 
 /// The views of one node that rules have asked for.
 #[derive(Debug, Default)]
@@ -254,7 +257,7 @@ impl Inner {
             .filter(live)
             .filter(|view| !among.contains(&view.interval))
             .collect();
-        others.sort_by_key(|view| view.asked_at());
+        others.sort_by_key(|view| view.counts_until());
         let room = VIEWS_MAX - 1;
         let beyond = list.iter().filter(live).count().saturating_sub(room);
         for view in others.into_iter().take(beyond) {

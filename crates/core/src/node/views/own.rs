@@ -73,10 +73,11 @@ impl OwnView {
         }
     }
 
-    /// When somebody asked last: the beginning of a box.
-    pub(super) fn asked_at(&self) -> Timestamp {
+    /// Until when it counts if nobody asks any more.
+    pub(super) fn counts_until(&self) -> Timestamp {
         let asked = self.asked.load(Ordering::Relaxed);
-        Timestamp::from_nanos(asked.saturating_mul(self.interval.box_ns()))
+        let last = asked.saturating_add(self.ring.boxes());
+        Timestamp::from_nanos(last.saturating_mul(self.interval.box_ns()))
     }
 
     /// Whether it is about to be dropped.
