@@ -155,3 +155,10 @@ fn names_that_nobody_has_are_refused() {
     }
     assert!(oracle::replay("1/reject-a1", &options).is_ok());
 }
+
+#[test]
+fn many_calls_to_one_engine_take_all_there_is_and_leave_nothing_behind() {
+    let drifted = oracle::drift(60_000, 3);
+    assert!(drifted.is_exact(), "{drifted:?}");
+    assert!(drifted.admitted > 60_000, "calls weigh two on average");
+}

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use flowgate_testkit::oracle::{self, Options, Report, Sabotage};
+use flowgate_testkit::oracle::{self, Drifted, Options, Report, Sabotage};
 
 /// Drives every way to limit with adversarial traffic, and checks every span.
 #[derive(Parser)]
@@ -41,6 +41,9 @@ struct Arguments {
     /// Looks at a limiter that is broken on purpose, and has to fail.
     #[arg(long, value_name = "NAME")]
     sabotage: Option<Sabotage>,
+    /// Lets so many calls come to one engine instead, and looks for drift.
+    #[arg(long, value_name = "N")]
+    drift: Option<u64>,
     /// Where traces of failures are written.
     #[arg(long, value_name = "FOLDER", default_value = "target/oracle")]
     traces: PathBuf,
@@ -62,6 +65,9 @@ fn main() -> ExitCode {
         traces: arguments.traces,
     };
     let begun = Instant::now();
+    if let Some(calls) = arguments.drift {
+        return tell_drift(&oracle::drift(calls, options.threads), begun);
+    }
     let report = match &arguments.replay {
         Some(file) if Path::new(file).is_file() => return replay_file(Path::new(file)),
         Some(case) => oracle::replay(case, &options),
@@ -88,6 +94,25 @@ fn tell(report: &Report, begun: Instant) -> ExitCode {
     match failures {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
+    }
+}
+
+fn tell_drift(drifted: &Drifted, begun: Instant) -> ExitCode {
+    let Drifted {
+        calls,
+        admitted,
+        filled,
+        in_flight,
+        ran_at_once,
+        at_once,
+    } = drifted;
+    println!(
+        "{calls} calls in {:.0} s: {admitted} of {filled} tokens taken, {in_flight} in flight, then {ran_at_once} of {at_once} at once",
+        begun.elapsed().as_secs_f64(),
+    );
+    match drifted.is_exact() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     }
 }
 

@@ -12,6 +12,7 @@
 //! spans        two pointers over a log
 //! shrink       makes a failing case small; write puts it down as a trace
 //! sabotage     limiters that are broken on purpose, for the oracle itself
+//! drift        one engine for very many calls
 //! ```
 //!
 //! Everything is drawn from a seed: the same seed makes the same cases, on any
@@ -20,6 +21,7 @@
 
 mod algorithms;
 mod case;
+mod drift;
 mod limiter;
 mod log;
 mod model;
@@ -38,6 +40,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+pub use drift::{Drifted, drift};
 pub use log::{Bound, Broken};
 pub use report::{Failure, Line, Report};
 pub use sabotage::Sabotage;
