@@ -69,6 +69,7 @@ const CHANGES: &[(&str, &str, &[&str])] = &[
             r#""controlBehavior": 2"#,
             r#""maxQueueingTimeMs": 500"#,
             r#""burstCount": 5"#,
+            r#""accounting": "tokenBucket""#,
             r#""durationInSec": 2"#,
             r#""paramFlowItemList": [{"object": "a", "count": 1}]"#,
             r#""maxValues": 7"#,
