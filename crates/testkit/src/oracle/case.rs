@@ -339,6 +339,12 @@ impl Setup {
             .any(|limit| limit.kind() == "param_flow")
     }
 
+    /// Whether tokens of values are refilled by the call that finds it time.
+    pub(crate) fn refills(&self) -> bool {
+        let refills = |limit: &Limit| matches!(limit, Limit::ParamTokens { .. });
+        self.sets[0].iter().any(refills)
+    }
+
     /// Whether a call may have to wait.
     pub(crate) fn queues(&self) -> bool {
         self.sets[0].iter().any(Limit::queues)

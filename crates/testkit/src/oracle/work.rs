@@ -66,8 +66,16 @@ impl Kind {
         }
     }
 
-    /// Of eight decisions, how many are made in this way.
-    fn eighths(self, algorithm: &Algorithm) -> u64 {
+    /// Of eight decisions, how many are made in this way. Borrowing by threads
+    /// that move the clock is looked at if it is asked for by name: what it
+    /// finds there is not explained yet, see `docs/oracle.md`.
+    fn eighths(self, algorithm: &Algorithm, by_name: bool) -> u64 {
+        if algorithm.prioritized && !by_name {
+            return match self {
+                Kind::Alone | Kind::Together => 4,
+                Kind::Free | Kind::Leftovers => 0,
+            };
+        }
         match (self, algorithm.exact) {
             (Kind::Alone, _) => 4,
             (Kind::Together, true) | (Kind::Free, true) => 2,
@@ -86,7 +94,7 @@ impl Work {
             let part = u128::from(decisions) * u128::from(algorithm.share);
             let part = (part / u128::from(shares.max(1))) as u64;
             for kind in Kind::ALL {
-                let calls = part * kind.eighths(algorithm) / 8;
+                let calls = part * kind.eighths(algorithm, algorithms.len() == 1) / 8;
                 let case_calls = u64::from(CASE_CALLS);
                 let cases = match kind {
                     Kind::Alone => calls.div_ceil(case_calls).clamp(1, CASES_MAX),
@@ -192,8 +200,9 @@ impl Work {
         let crowd = match self.kind {
             Kind::Free => threads::free(run, &*limiter, &mut random),
             // Holes are remembered up to a number: who finds one is anybody's
-            // guess.
-            _ if setup.queues() && setup.sets[0].len() > 1 => Crowd::default(),
+            // guess. And a refill by calls that are all refused in the end may
+            // stay, where they meet, and with it the time of the next one.
+            _ if setup.sets[0].len() > 1 && (setup.queues() || setup.refills()) => Crowd::default(),
             _ => threads::together(run, &*limiter, &mut random),
         };
         let failure = crowd.failure.map(|failed| {

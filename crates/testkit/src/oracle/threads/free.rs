@@ -256,9 +256,11 @@ impl Caller<'_> {
         };
         let one_count = self.traffic.one_count;
         let counted = match &held {
-            // The window that it borrowed from begins a wait after the reading,
-            // or after the beginning of a newer window that others had opened.
-            _ if lent => admitted(before + wait, after + wait),
+            // The window that it borrowed from begins a wait after it is charged.
+            Held::Running(entry) if lent => {
+                let charged = entry.entered().map_or(0, flowgate::Timestamp::as_nanos);
+                admitted(charged + wait, charged + wait)
+            }
             Held::Running(entry) => {
                 // Exact for the second view. A count of an interval's own may
                 // have it in an older box, if the call has slept between the two.
