@@ -373,7 +373,7 @@ impl<B: Passes> LeapArray<B> {
     /// Whether window `number` is still the newest. A read-modify-write, though
     /// it changes nothing: of it and the one that opens a newer window, one
     /// comes first, and the other sees all that was done before.
-    fn is_head(&self, number: u64) -> bool {
+    pub(super) fn is_head(&self, number: u64) -> bool {
         self.head.fetch_max(number, Ordering::AcqRel) == number
     }
 

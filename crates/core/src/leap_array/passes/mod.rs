@@ -247,6 +247,11 @@ impl<B: Passes> LeapArray<B> {
             if borrowed.is_unsettled(present) {
                 return None;
             }
+            // Loans are remembered for few windows. Who has slept until they were
+            // forgotten finds a newer head, though its own window may be open yet.
+            if !self.is_head(number) {
+                return None;
+            }
         }
         Some(Seen {
             cell,
