@@ -66,16 +66,8 @@ impl Kind {
         }
     }
 
-    /// Of eight decisions, how many are made in this way. Borrowing by threads
-    /// that move the clock is looked at if it is asked for by name: what it
-    /// finds there is not explained yet, see `docs/oracle.md`.
-    fn eighths(self, algorithm: &Algorithm, by_name: bool) -> u64 {
-        if algorithm.prioritized && !by_name {
-            return match self {
-                Kind::Alone | Kind::Together => 4,
-                Kind::Free | Kind::Leftovers => 0,
-            };
-        }
+    /// Of eight decisions, how many are made in this way.
+    fn eighths(self, algorithm: &Algorithm) -> u64 {
         match (self, algorithm.exact) {
             (Kind::Alone, _) => 4,
             (Kind::Together, true) | (Kind::Free, true) => 2,
@@ -94,7 +86,7 @@ impl Work {
             let part = u128::from(decisions) * u128::from(algorithm.share);
             let part = (part / u128::from(shares.max(1))) as u64;
             for kind in Kind::ALL {
-                let calls = part * kind.eighths(algorithm, algorithms.len() == 1) / 8;
+                let calls = part * kind.eighths(algorithm) / 8;
                 let case_calls = u64::from(CASE_CALLS);
                 let cases = match kind {
                     Kind::Alone => calls.div_ceil(case_calls).clamp(1, CASES_MAX),
