@@ -83,6 +83,13 @@ impl Borrowed {
         self.firm.horizon().saturating_sub(window + 1)
     }
 
+    /// Whether a window was ever borrowed from that is in the span of `number`,
+    /// or later.
+    #[inline]
+    pub(super) fn may_count(&self, span: Span, number: u64) -> bool {
+        self.firm.horizon() > (span.window(number) + 1).saturating_sub(span.windows())
+    }
+
     /// Amounts borrowed from windows of the span of `number` that have begun.
     #[inline]
     pub(crate) fn begun(&self, span: Span, number: u64) -> u64 {
@@ -373,8 +380,15 @@ impl<B: Passes> LeapArray<B> {
     /// Whether window `number` is still the newest. A read-modify-write, though
     /// it changes nothing: of it and the one that opens a newer window, one
     /// comes first, and the other sees all that was done before.
-    pub(super) fn is_head(&self, number: u64) -> bool {
+    fn is_head(&self, number: u64) -> bool {
         self.head.fetch_max(number, Ordering::AcqRel) == number
+    }
+
+    /// Whether window `number` is the newest that this thread can know of: an
+    /// amount of a later window that it has seen was added after that was opened.
+    #[inline]
+    pub(super) fn is_newest(&self, number: u64) -> bool {
+        self.head.load(Ordering::Acquire) == number
     }
 
     /// Books `n` passes in the window to come `window`, unchecked: on nodes that

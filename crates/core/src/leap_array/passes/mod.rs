@@ -136,6 +136,14 @@ impl<B: Passes> LeapArray<B> {
                 continue;
             };
             self.room(now, span, borrowed, &seen, amount, limit)?;
+            // Loans are remembered for few windows. Who has slept until some were
+            // forgotten, before or after it added up, finds a newer head, though
+            // its own window may be open yet.
+            if borrowed.is_some_and(|b| b.may_count(span, seen.number))
+                && !self.is_newest(seen.number)
+            {
+                continue;
+            }
             if self.swap_word(&seen, seen.word + amount) {
                 return Ok(Taken::new(seen.number, n, seen.sum + amount));
             }
@@ -245,11 +253,6 @@ impl<B: Passes> LeapArray<B> {
             // Asked last: a loan that was moved from the firm ones to the early
             // ones before it could be summed is seen here.
             if borrowed.is_unsettled(present) {
-                return None;
-            }
-            // Loans are remembered for few windows. Who has slept until they were
-            // forgotten finds a newer head, though its own window may be open yet.
-            if !self.is_head(number) {
                 return None;
             }
         }
