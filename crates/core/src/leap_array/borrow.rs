@@ -26,6 +26,14 @@
 //! too much: they may refuse a call that would just have fitted, they never
 //! admit one that does not.
 //!
+//! # How long amounts are remembered
+//!
+//! For the windows of two spans. An ordinary caller that has slept may find an
+//! amount of its span gone, because a later window has taken its word; whoever
+//! wrote that had come to a newer head. So the caller looks at the head once
+//! more, when it has added up and before it swaps, if any window of its span or
+//! after it was ever borrowed from.
+//!
 //! # Who does not wait
 //!
 //! A borrower is to wait until its window begins. One that goes ahead earlier

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flowgate_core::leap_array::{Borrowed, Span};
+use flowgate_core::leap_array::{Borrowed, Full, Span, Taken};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -169,6 +169,51 @@ fn a_borrower_that_is_laps_late_does_not_erase_a_newer_loan() {
         late.join().unwrap();
         assert_eq!(borrowed.amount(5), u64::from(newer.is_ok()));
     });
+}
+
+/// The place that a call asks for is on loan, and the loan is forgotten while the
+/// call sleeps: a newer one has taken its word. Nobody has sealed the call's window
+/// by then. Fails if it does not look for a newer head after it has added up.
+#[test]
+fn a_call_that_sleeps_until_a_loan_of_its_window_is_forgotten_does_not_take_it() {
+    model(2, || {
+        let ring = passes(4);
+        let borrowed = Arc::new(Borrowed::new(1));
+        let span = Span::new(1, 1);
+        let lent = ring.borrow(at(1), 1, span, 1, PATIENT, &borrowed);
+        assert_eq!(lent.expect("all is free").0.window(), 2);
+        ring.current(at(2));
+        let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
+        let late = thread::spawn(move || window_of(r.reserve(at(2), 1, span, 1, Some(&b))));
+        // Windows 2 and 5 share a word of `Borrowed`: it has three.
+        let newer = ring.borrow(at(4), 1, span, 1, PATIENT, &borrowed);
+        assert!(newer.is_ok_and(|(loan, _)| loan.window() == 5));
+        assert_ne!(late.join().unwrap(), Some(2));
+    });
+}
+
+/// The same of a loan in the window after the call's own, which its pass would
+/// exceed. Fails if the head is looked at before these sums.
+#[test]
+fn a_call_that_sleeps_until_a_loan_ahead_of_it_is_forgotten_does_not_exceed_it() {
+    model(2, || {
+        let ring = passes(8);
+        let borrowed = Arc::new(Borrowed::new(2));
+        let span = Span::new(1, 2);
+        ring.current(at(2));
+        let lent = ring.borrow(at(2), 1, span, 1, PATIENT, &borrowed);
+        assert_eq!(lent.expect("all is free").0.window(), 3);
+        let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
+        let late = thread::spawn(move || window_of(r.reserve(at(2), 1, span, 1, Some(&b))));
+        // Windows 3 and 8 share a word of `Borrowed`: it has five.
+        let _ = ring.borrow(at(7), 1, span, 1, PATIENT, &borrowed);
+        assert_ne!(late.join().unwrap(), Some(2));
+    });
+}
+
+fn window_of(taken: Result<Taken, Full>) -> Option<u64> {
+    let [number, _] = taken.ok()?.to_words();
+    Some(number)
 }
 
 /// Two borrow and one passes, at limit two: all of the window to come is taken,
