@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flowgate_core::leap_array::{Borrowed, Full, Span, Taken};
+use flowgate_core::leap_array::{Borrowed, LeapArray, Loan, PassCell, Span, Taken};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -11,21 +11,69 @@ use super::{WIDTH, at, model, open, passes};
 /// Long enough for a borrower to wait for any window.
 const PATIENT: Duration = Duration::from_secs(1);
 
+/// A ring, and what is borrowed from its windows to come.
+struct Lending {
+    ring: Arc<LeapArray<PassCell>>,
+    borrowed: Borrowed,
+    span: Span,
+}
+
+impl Lending {
+    /// A ring of so many windows, of which a span has some.
+    fn new(ring: u32, span: u64) -> Arc<Self> {
+        Arc::new(Lending {
+            ring: passes(ring),
+            borrowed: Borrowed::new(span),
+            span: Span::new(1, span),
+        })
+    }
+
+    /// The same with window 1 open.
+    fn opened(ring: u32, span: u64) -> Arc<Self> {
+        let lending = Self::new(ring, span);
+        open(&lending.ring, lending.span);
+        lending
+    }
+
+    /// An ordinary call in `window`.
+    fn takes(&self, window: u64, limit: u64) -> Option<Taken> {
+        let borrowed = Some(&self.borrowed);
+        let taken = self.ring.reserve(at(window), 1, self.span, limit, borrowed);
+        taken.ok()
+    }
+
+    /// A borrower that comes in `window`.
+    fn borrows(&self, window: u64, limit: u64, wait_max: Duration) -> Option<Loan> {
+        let (span, borrowed) = (self.span, &self.borrowed);
+        let lent = self
+            .ring
+            .borrow(at(window), 1, span, limit, wait_max, borrowed);
+        lent.ok().map(|(loan, _)| loan)
+    }
+
+    fn passes(&self, window: u64) -> u64 {
+        let borrowed = Some(&self.borrowed);
+        self.ring.passes_in(at(window), self.span, borrowed)
+    }
+}
+
+/// The window that passes were taken of.
+fn number(taken: Taken) -> u64 {
+    taken.to_words()[0]
+}
+
 /// The window borrowed from still holds the present one, so at limit one there
 /// is room for one of them. Fails if a borrower does not confirm.
 #[test]
 fn of_a_borrower_and_an_ordinary_call_exactly_one_gets_the_last_place() {
     model(3, || {
-        let ring = passes(2);
-        let borrowed = Arc::new(Borrowed::new(2));
-        let span = Span::new(1, 2);
-        open(&ring, span);
-        let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
-        let ordinary = thread::spawn(move || r.reserve(at(1), 1, span, 1, Some(&b)).is_ok());
-        let loan = ring.borrow(at(1), 1, span, 1, WIDTH, &borrowed).is_ok();
+        let lending = Lending::opened(2, 2);
+        let shared = Arc::clone(&lending);
+        let ordinary = thread::spawn(move || shared.takes(1, 1).is_some());
+        let loan = lending.borrows(1, 1, WIDTH).is_some();
         let ordinary = ordinary.join().unwrap();
         assert!(loan != ordinary, "loan {loan}, ordinary {ordinary}");
-        assert_eq!(ring.passes_in(at(2), span, Some(&borrowed)), 1);
+        assert_eq!(lending.passes(2), 1);
     });
 }
 
@@ -33,16 +81,13 @@ fn of_a_borrower_and_an_ordinary_call_exactly_one_gets_the_last_place() {
 #[test]
 fn a_borrower_and_a_call_of_the_window_it_borrows_from_hold_the_limit() {
     model(2, || {
-        let ring = passes(2);
-        let borrowed = Arc::new(Borrowed::new(2));
-        let span = Span::new(1, 2);
-        open(&ring, span);
-        let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
-        let ordinary = thread::spawn(move || r.reserve(at(2), 1, span, 1, Some(&b)).is_ok());
-        let _ = ring.borrow(at(1), 1, span, 1, PATIENT, &borrowed);
+        let lending = Lending::opened(2, 2);
+        let shared = Arc::clone(&lending);
+        let ordinary = thread::spawn(move || shared.takes(2, 1).is_some());
+        let _ = lending.borrows(1, 1, PATIENT);
         let _ = ordinary.join().unwrap();
-        assert!(ring.passes_in(at(2), span, Some(&borrowed)) <= 1);
-        assert!(ring.passes_in(at(3), span, Some(&borrowed)) <= 1);
+        assert!(lending.passes(2) <= 1);
+        assert!(lending.passes(3) <= 1);
     });
 }
 
@@ -50,17 +95,14 @@ fn a_borrower_and_a_call_of_the_window_it_borrows_from_hold_the_limit() {
 #[test]
 fn of_two_borrowers_exactly_one_gets_the_last_place() {
     model(3, || {
-        let ring = passes(2);
-        let borrowed = Arc::new(Borrowed::new(2));
-        let span = Span::new(1, 2);
-        open(&ring, span);
-        let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
-        let other = thread::spawn(move || r.borrow(at(1), 1, span, 1, PATIENT, &b).is_ok());
-        let mine = ring.borrow(at(1), 1, span, 1, PATIENT, &borrowed).is_ok();
+        let lending = Lending::opened(2, 2);
+        let shared = Arc::clone(&lending);
+        let other = thread::spawn(move || shared.borrows(1, 1, PATIENT).is_some());
+        let mine = lending.borrows(1, 1, PATIENT).is_some();
         let other = other.join().unwrap();
         assert!(!(mine && other));
         assert_eq!(
-            borrowed.waiting(span, 1),
+            lending.borrowed.waiting(lending.span, 1),
             u64::from(mine) + u64::from(other)
         );
     });
@@ -73,20 +115,17 @@ fn of_two_borrowers_exactly_one_gets_the_last_place() {
 #[test]
 fn a_borrower_does_not_lend_what_was_free_for_a_moment_only() {
     model(3, || {
-        let ring = passes(2);
-        let borrowed = Arc::new(Borrowed::new(2));
-        let span = Span::new(1, 2);
-        open(&ring, span);
-        let held = ring.reserve(at(1), 1, span, 1, None).expect("all is free");
-        let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
+        let lending = Lending::opened(2, 2);
+        let held = lending.takes(1, 1).expect("all is free");
+        let shared = Arc::clone(&lending);
         let ordinary = thread::spawn(move || {
-            r.give_back(held);
-            r.reserve(at(1), 1, span, 1, Some(&b)).is_ok()
+            shared.ring.give_back(held);
+            shared.takes(1, 1).is_some()
         });
-        let loan = ring.borrow(at(1), 1, span, 1, WIDTH, &borrowed).is_ok();
+        let loan = lending.borrows(1, 1, WIDTH).is_some();
         let ordinary = ordinary.join().unwrap();
         assert!(!(loan && ordinary), "both have it");
-        assert!(ring.passes_in(at(2), span, Some(&borrowed)) <= 1);
+        assert!(lending.passes(2) <= 1);
     });
 }
 
@@ -96,19 +135,14 @@ fn a_borrower_does_not_lend_what_was_free_for_a_moment_only() {
 #[test]
 fn a_borrower_that_goes_ahead_early_is_never_out_of_the_count() {
     model(3, || {
-        let ring = passes(2);
-        let borrowed = Arc::new(Borrowed::new(2));
-        let span = Span::new(1, 2);
-        let (loan, _) = ring
-            .borrow(at(1), 1, span, 1, WIDTH, &borrowed)
-            .expect("all is free");
-        ring.current(at(2));
-        let b = Arc::clone(&borrowed);
-        let early = thread::spawn(move || b.go_early(loan));
-        let refused = ring.reserve(at(2), 1, span, 1, Some(&borrowed));
-        assert!(refused.is_err());
+        let lending = Lending::new(2, 2);
+        let loan = lending.borrows(1, 1, WIDTH).expect("all is free");
+        lending.ring.current(at(2));
+        let shared = Arc::clone(&lending);
+        let early = thread::spawn(move || shared.borrowed.go_early(loan));
+        assert!(lending.takes(2, 1).is_none());
         early.join().unwrap();
-        assert_eq!(ring.passes_in(at(2), span, Some(&borrowed)), 1);
+        assert_eq!(lending.passes(2), 1);
     });
 }
 
@@ -117,20 +151,16 @@ fn a_borrower_that_goes_ahead_early_is_never_out_of_the_count() {
 #[test]
 fn two_callers_that_settle_one_early_loan_count_it_once() {
     model(2, || {
-        let ring = passes(2);
-        let borrowed = Arc::new(Borrowed::new(2));
-        let span = Span::new(1, 2);
-        let (loan, _) = ring
-            .borrow(at(1), 1, span, 1, WIDTH, &borrowed)
-            .expect("all is free");
-        borrowed.go_early(loan);
+        let lending = Lending::new(2, 2);
+        let loan = lending.borrows(1, 1, WIDTH).expect("all is free");
+        lending.borrowed.go_early(loan);
         // Opened before, as this is not about that; it settles nothing.
-        ring.current(at(2));
-        let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
-        let other = thread::spawn(move || r.reserve(at(2), 1, span, 1, Some(&b)).is_ok());
-        assert!(ring.reserve(at(2), 1, span, 1, Some(&borrowed)).is_err());
+        lending.ring.current(at(2));
+        let shared = Arc::clone(&lending);
+        let other = thread::spawn(move || shared.takes(2, 1).is_some());
+        assert!(lending.takes(2, 1).is_none());
         assert!(!other.join().unwrap());
-        assert_eq!(borrowed.amount(2), 1);
+        assert_eq!(lending.borrowed.amount(2), 1);
     });
 }
 
@@ -140,16 +170,13 @@ fn two_callers_that_settle_one_early_loan_count_it_once() {
 #[test]
 fn a_borrower_overtaken_by_the_window_it_borrows_from_does_not_exceed_it() {
     model(3, || {
-        let ring = passes(4);
-        let borrowed = Arc::new(Borrowed::new(1));
-        let span = Span::new(1, 1);
-        open(&ring, span);
-        let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
-        let ordinary = thread::spawn(move || r.reserve(at(2), 1, span, 1, Some(&b)).is_ok());
-        let _ = ring.borrow(at(1), 1, span, 1, PATIENT, &borrowed);
+        let lending = Lending::opened(4, 1);
+        let shared = Arc::clone(&lending);
+        let ordinary = thread::spawn(move || shared.takes(2, 1).is_some());
+        let _ = lending.borrows(1, 1, PATIENT);
         let _ = ordinary.join().unwrap();
-        assert!(ring.passes_in(at(2), span, Some(&borrowed)) <= 1);
-        assert!(ring.passes_in(at(3), span, Some(&borrowed)) <= 1);
+        assert!(lending.passes(2) <= 1);
+        assert!(lending.passes(3) <= 1);
     });
 }
 
@@ -157,17 +184,15 @@ fn a_borrower_overtaken_by_the_window_it_borrows_from_does_not_exceed_it() {
 #[test]
 fn a_borrower_that_is_laps_late_does_not_erase_a_newer_loan() {
     model(3, || {
-        let ring = passes(4);
-        let borrowed = Arc::new(Borrowed::new(1));
-        let span = Span::new(1, 1);
+        let lending = Lending::new(4, 1);
         // Windows 2 and 5 share a word of `Borrowed`: it has three.
-        let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
+        let shared = Arc::clone(&lending);
         let late = thread::spawn(move || {
-            let _ = r.borrow(at(1), 1, span, 1, WIDTH, &b);
+            let _ = shared.borrows(1, 1, WIDTH);
         });
-        let newer = ring.borrow(at(4), 1, span, 1, WIDTH, &borrowed);
+        let newer = lending.borrows(4, 1, WIDTH);
         late.join().unwrap();
-        assert_eq!(borrowed.amount(5), u64::from(newer.is_ok()));
+        assert_eq!(lending.borrowed.amount(5), u64::from(newer.is_some()));
     });
 }
 
@@ -177,17 +202,15 @@ fn a_borrower_that_is_laps_late_does_not_erase_a_newer_loan() {
 #[test]
 fn a_call_that_sleeps_until_a_loan_of_its_window_is_forgotten_does_not_take_it() {
     model(2, || {
-        let ring = passes(4);
-        let borrowed = Arc::new(Borrowed::new(1));
-        let span = Span::new(1, 1);
-        let lent = ring.borrow(at(1), 1, span, 1, PATIENT, &borrowed);
-        assert_eq!(lent.expect("all is free").0.window(), 2);
-        ring.current(at(2));
-        let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
-        let late = thread::spawn(move || window_of(r.reserve(at(2), 1, span, 1, Some(&b))));
+        let lending = Lending::new(4, 1);
+        let lent = lending.borrows(1, 1, PATIENT);
+        assert_eq!(lent.expect("all is free").window(), 2);
+        lending.ring.current(at(2));
+        let shared = Arc::clone(&lending);
+        let late = thread::spawn(move || shared.takes(2, 1).map(number));
         // Windows 2 and 5 share a word of `Borrowed`: it has three.
-        let newer = ring.borrow(at(4), 1, span, 1, PATIENT, &borrowed);
-        assert!(newer.is_ok_and(|(loan, _)| loan.window() == 5));
+        let newer = lending.borrows(4, 1, PATIENT);
+        assert!(newer.is_some_and(|loan| loan.window() == 5));
         assert_ne!(late.join().unwrap(), Some(2));
     });
 }
@@ -197,23 +220,16 @@ fn a_call_that_sleeps_until_a_loan_of_its_window_is_forgotten_does_not_take_it()
 #[test]
 fn a_call_that_sleeps_until_a_loan_ahead_of_it_is_forgotten_does_not_exceed_it() {
     model(2, || {
-        let ring = passes(8);
-        let borrowed = Arc::new(Borrowed::new(2));
-        let span = Span::new(1, 2);
-        ring.current(at(2));
-        let lent = ring.borrow(at(2), 1, span, 1, PATIENT, &borrowed);
-        assert_eq!(lent.expect("all is free").0.window(), 3);
-        let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
-        let late = thread::spawn(move || window_of(r.reserve(at(2), 1, span, 1, Some(&b))));
+        let lending = Lending::new(8, 2);
+        lending.ring.current(at(2));
+        let lent = lending.borrows(2, 1, PATIENT);
+        assert_eq!(lent.expect("all is free").window(), 3);
+        let shared = Arc::clone(&lending);
+        let late = thread::spawn(move || shared.takes(2, 1).map(number));
         // Windows 3 and 8 share a word of `Borrowed`: it has five.
-        let _ = ring.borrow(at(7), 1, span, 1, PATIENT, &borrowed);
+        let _ = lending.borrows(7, 1, PATIENT);
         assert_ne!(late.join().unwrap(), Some(2));
     });
-}
-
-fn window_of(taken: Result<Taken, Full>) -> Option<u64> {
-    let [number, _] = taken.ok()?.to_words();
-    Some(number)
 }
 
 /// Two borrow and one passes, at limit two: all of the window to come is taken,
@@ -221,23 +237,20 @@ fn window_of(taken: Result<Taken, Full>) -> Option<u64> {
 #[test]
 fn of_two_borrowers_and_an_ordinary_call_two_get_the_last_two_places() {
     model(1, || {
-        let ring = passes(2);
-        let borrowed = Arc::new(Borrowed::new(2));
-        let span = Span::new(1, 2);
-        open(&ring, span);
+        let lending = Lending::opened(2, 2);
         let borrowers: Vec<_> = [(); 2]
             .into_iter()
             .map(|()| {
-                let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
-                thread::spawn(move || r.borrow(at(1), 1, span, 2, WIDTH, &b).is_ok())
+                let shared = Arc::clone(&lending);
+                thread::spawn(move || shared.borrows(1, 2, WIDTH).is_some())
             })
             .collect();
-        let ordinary = ring.reserve(at(1), 1, span, 2, Some(&borrowed)).is_ok();
+        let ordinary = lending.takes(1, 2).is_some();
         let lent = borrowers.into_iter().map(|b| b.join().unwrap());
         let taken = lent.filter(|lent| *lent).count() as u64 + u64::from(ordinary);
         // A borrower that is about to take its amount out again may refuse one.
         assert!((1..=2).contains(&taken), "{taken}");
-        assert_eq!(ring.passes_in(at(2), span, Some(&borrowed)), taken);
+        assert_eq!(lending.passes(2), taken);
     });
 }
 
@@ -246,21 +259,17 @@ fn of_two_borrowers_and_an_ordinary_call_two_get_the_last_two_places() {
 #[test]
 fn two_calls_and_a_borrower_that_goes_ahead_count_its_loan_once() {
     model(1, || {
-        let ring = passes(2);
-        let borrowed = Arc::new(Borrowed::new(2));
-        let span = Span::new(1, 2);
-        let (loan, _) = ring
-            .borrow(at(1), 1, span, 2, WIDTH, &borrowed)
-            .expect("all is free");
-        ring.current(at(2));
-        let b = Arc::clone(&borrowed);
-        let early = thread::spawn(move || b.go_early(loan));
-        let (r, b) = (Arc::clone(&ring), Arc::clone(&borrowed));
-        let other = thread::spawn(move || r.reserve(at(2), 1, span, 2, Some(&b)).is_ok());
-        let mine = ring.reserve(at(2), 1, span, 2, Some(&borrowed)).is_ok();
+        let lending = Lending::new(2, 2);
+        let loan = lending.borrows(1, 2, WIDTH).expect("all is free");
+        lending.ring.current(at(2));
+        let shared = Arc::clone(&lending);
+        let early = thread::spawn(move || shared.borrowed.go_early(loan));
+        let shared = Arc::clone(&lending);
+        let other = thread::spawn(move || shared.takes(2, 2).is_some());
+        let mine = lending.takes(2, 2).is_some();
         early.join().unwrap();
         let passed = u64::from(mine) + u64::from(other.join().unwrap());
         assert!(passed <= 1, "the loan leaves room for one");
-        assert_eq!(ring.passes_in(at(2), span, Some(&borrowed)), passed + 1);
+        assert_eq!(lending.passes(2), passed + 1);
     });
 }
