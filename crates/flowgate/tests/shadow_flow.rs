@@ -2,21 +2,7 @@
 
 mod common;
 
-use common::{at, flow, ms, passed, release_ms, totals};
-use flowgate::{Engine, HitCounts};
-
-fn hits(engine: &Engine) -> Vec<HitCounts> {
-    engine.rules().into_iter().map(|rule| rule.hits).collect()
-}
-
-fn counts(passed: u64, blocked: u64, would_block: u64, waited: u64) -> HitCounts {
-    HitCounts {
-        passed,
-        blocked,
-        would_block,
-        waited,
-    }
-}
+use common::{at, counts, flow, hits, ms, passed, release_ms, totals};
 
 #[test]
 fn the_rule_that_refuses_counts_it_and_those_that_applied_count_who_passed() {

@@ -4,8 +4,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{START, at, built, flow, ms, passed, refusal, release_ms, totals};
-use flowgate::{Accounting, Block, Engine, FlowRule, HitCounts, ManualClock, Measure};
+use common::{START, at, built, counts, flow, hits, ms, passed, refusal, release_ms, totals};
+use flowgate::{Accounting, Block, Engine, FlowRule, ManualClock, Measure};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -22,19 +22,6 @@ fn bucket(count: f64, burst: u64) -> FlowRule {
 
 fn refused(id: &str, burst: f64, taken: f64, after: Option<Duration>) -> Block {
     refusal(Measure::Tokens, id, burst, taken, after).accounted_in(Accounting::TokenBucket)
-}
-
-fn hits(engine: &Engine) -> Vec<HitCounts> {
-    engine.rules().into_iter().map(|rule| rule.hits).collect()
-}
-
-fn counts(passed: u64, blocked: u64, would_block: u64, waited: u64) -> HitCounts {
-    HitCounts {
-        passed,
-        blocked,
-        would_block,
-        waited,
-    }
 }
 
 #[test]

@@ -9,8 +9,8 @@
 use std::time::Duration;
 
 use flowgate::{
-    Accounting, Arg, Block, BlockKind, Clock, Engine, EngineBuilder, ManualClock, Measure,
-    NodeSnapshot, Request, Resource, RuleId, TimeSource, Timestamp, Traffic,
+    Accounting, Arg, Block, BlockKind, Clock, Engine, EngineBuilder, HitCounts, ManualClock,
+    Measure, NodeSnapshot, Request, Resource, RuleId, TimeSource, Timestamp, Traffic,
 };
 
 /// Where the clocks of the tests start: at a whole second, 1,000 s after the
@@ -61,6 +61,20 @@ pub(crate) const fn ms(millis: u64) -> Duration {
 /// Sets the clock to `millis` after the start.
 pub(crate) fn at(time: &ManualClock, millis: u64) {
     time.set(START + ms(millis));
+}
+
+/// What each rule did, in the order of the rules.
+pub(crate) fn hits(engine: &Engine) -> Vec<HitCounts> {
+    engine.rules().into_iter().map(|rule| rule.hits).collect()
+}
+
+pub(crate) fn counts(passed: u64, blocked: u64, would_block: u64, waited: u64) -> HitCounts {
+    HitCounts {
+        passed,
+        blocked,
+        would_block,
+        waited,
+    }
 }
 
 /// What one node has counted in the last minute, and holds now.
