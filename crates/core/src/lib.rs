@@ -17,6 +17,7 @@
 //! * [`accounting`]: the spans of time that a limit holds for;
 //! * [`call`] and [`block`]: [`Call`], [`Verdict`], [`Outcome`], [`Block`];
 //! * [`Tally`]: a counter that many threads add to;
+//! * [`seat`] and [`striped`]: words that one thread alone writes;
 //! * [`publish`]: how a new plan comes into force while calls run.
 //!
 //! Most users want the crate `flowgate`, which puts all of this together.
@@ -39,6 +40,8 @@ pub mod node;
 #[path = "node/modelled.rs"]
 pub mod node;
 pub mod publish;
+pub mod seat;
+pub mod striped;
 #[doc(hidden)]
 pub mod sync;
 #[cfg(not(loom))]
