@@ -89,8 +89,7 @@ thread_local! {
 static SEATS_OF_PROCESS: Seats = Seats::new();
 
 /// Which seats are taken: one bit for each.
-#[derive(Debug)]
-#[cfg_attr(loom, derive(Default))]
+#[derive(Debug, Default)]
 pub struct Seats([AtomicU64; SEATS / 64]);
 
 impl Seats {
