@@ -132,7 +132,8 @@ impl FlowState {
         if allowed == self.rate.count() {
             return self.limit;
         }
-        (allowed * self.periods).floor() as u64
+        // Whole ones: what is allowed is not below zero.
+        (allowed * self.periods) as u64
     }
 
     /// Whether calls are queued at an even pace.
