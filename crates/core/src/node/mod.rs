@@ -27,7 +27,9 @@ use std::time::Duration;
 
 use crate::call::{Hold, Traffic};
 use crate::leap_array::{BorrowRefused, Borrowed, Full, LeapArray, Loan, Taken, Window};
+use crate::leap_array::{Lease, Leases};
 use crate::metric::{MetricBucket, MetricEvent};
+use crate::striped::Striped;
 use crate::sync::{AtomicU8, AtomicU64, OnceLock, Ordering};
 use crate::time::Timestamp;
 
@@ -48,6 +50,8 @@ pub struct Node {
     settings: Arc<NodeSettings>,
     counters: Counters,
     borrowed: Borrowed,
+    /// What threads have reserved of the second view in advance.
+    leases: Striped<Lease>,
     views: Views,
     permits: Permits,
     /// Calls of this node that stand in the line of their resource.
@@ -56,6 +60,9 @@ pub struct Node {
     direction: AtomicU8,
     twin: OnceLock<Box<Node>>,
 }
+
+/// How often what is in leases is looked at, to find it at rest.
+const LOOKS_MAX: usize = 4;
 
 const UNDECIDED: u8 = 0;
 const INBOUND: u8 = 1;
@@ -67,6 +74,7 @@ impl Node {
         Node {
             counters: Counters::new(settings),
             borrowed: Borrowed::new(settings.second.windows()),
+            leases: Striped::default(),
             views: Views::default(),
             permits: Permits::new(),
             queued: AtomicU64::new(0),
@@ -134,20 +142,37 @@ impl Node {
     }
 
     /// Takes `weight` passes of the second view if it then holds no more than
-    /// `limit`, in one atomic step.
+    /// `limit`, in one atomic step. The sum that comes with them is what calls
+    /// have passed, and what was taken in advance meanwhile.
     ///
     /// # Errors
     ///
     /// [`Full`] if there is no room; nothing has changed then.
     #[inline]
     pub fn reserve(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
-        self.ring().reserve(
-            now,
-            weight,
-            self.settings.second,
-            limit,
-            Some(&self.borrowed),
-        )
+        self.reclaim();
+        let (span, borrowed) = (self.settings.second, Some(&self.borrowed));
+        self.ring().reserve(now, weight, span, limit, borrowed)
+    }
+
+    /// The same for a limit that does not move, where nobody asks how many have
+    /// passed: where threads meet, a call may be one for which its thread has
+    /// reserved in advance. The sum that comes with it may be the limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::reserve`].
+    #[inline]
+    pub fn take(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
+        let (span, borrowed) = (self.settings.second, &self.borrowed);
+        self.ring()
+            .reserve_leased(now, weight, span, limit, borrowed, &self.leases)
+    }
+
+    /// Has back what was reserved in advance, and not used; whether there was any.
+    #[inline]
+    fn reclaim(&self) -> bool {
+        self.leases.is_spread() && self.ring().reclaim(&self.leases, |_| true)
     }
 
     /// Whether [`Node::reserve`] would find room for a call that holds `own` here
@@ -165,7 +190,11 @@ impl Node {
         };
         let (span, borrowed) = (self.settings.second, Some(&self.borrowed));
         let more = weight.saturating_sub(taken);
-        let probed = self.ring().probe(now, more, span, limit, borrowed, loan);
+        let probe = || self.ring().probe(now, more, span, limit, borrowed, loan);
+        let probed = match probe() {
+            Err(_) if self.reclaim() => probe(),
+            probed => probed,
+        };
         probed.map_err(|full| Full {
             sum: full.sum.saturating_sub(u64::from(taken)),
             ..full
@@ -191,6 +220,7 @@ impl Node {
         limit: u64,
     ) -> Result<(Loan, Duration), BorrowRefused> {
         let wait_max = self.settings.borrow_wait_max;
+        self.reclaim();
         self.ring().borrow(
             now,
             weight,
@@ -203,6 +233,7 @@ impl Node {
 
     /// Whether [`Node::borrow`] would find a window; takes nothing.
     pub fn may_borrow(&self, now: Timestamp, weight: u32, limit: u64) -> bool {
+        self.reclaim();
         self.ring().may_borrow(
             now,
             weight,
@@ -397,8 +428,11 @@ impl Node {
 
     /// Passes in the second view.
     pub fn passes_in_second(&self, now: Timestamp) -> u64 {
-        self.ring()
-            .passes_in(now, self.settings.second, Some(&self.borrowed))
+        let (span, borrowed) = (self.settings.second, Some(&self.borrowed));
+        let head = self.present(now).number();
+        self.without_left(span.first(head, 0)..=head, || {
+            self.ring().passes_in(now, span, borrowed)
+        })
     }
 
     /// Passes in the calendar second before the one of `now`, those admitted on
@@ -478,10 +512,34 @@ impl Node {
 
     fn sum(&self, boxes: RangeInclusive<u64>) -> Figures {
         let mut total = Figures::default();
-        for window in self.counters.windows(boxes) {
+        for window in self.counters.windows(boxes.clone()) {
             total.add(&Figures::of(&window));
         }
+        if self.leases.is_spread() {
+            let passes = |window: Window<'_, MetricBucket>| window.get(MetricEvent::Pass);
+            total.pass = self.without_left(boxes.clone(), || {
+                self.counters.windows(boxes.clone()).map(passes).sum()
+            });
+        }
         total
+    }
+
+    /// Passes in these boxes, of which `counted` has those too that are left in
+    /// leases. Tokens that come and go meanwhile may be in one of the two readings
+    /// only: it looks again, and then takes them rather for passes.
+    fn without_left(&self, boxes: RangeInclusive<u64>, counted: impl Fn() -> u64) -> u64 {
+        let left = || self.leases.left_in(*boxes.start(), *boxes.end());
+        let mut before = left();
+        let mut looks = 0;
+        loop {
+            let passes = counted();
+            let after = left();
+            looks += 1;
+            if before == after || looks == LOOKS_MAX {
+                return passes.saturating_sub(before.min(after));
+            }
+            before = after;
+        }
     }
 }
 
