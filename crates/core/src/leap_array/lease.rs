@@ -46,6 +46,8 @@
 //! of older ones, after sealing them. So the sums of sealed boxes are of real
 //! passes, but for what somebody is just giving back.
 
+use std::ops::RangeInclusive;
+
 use crate::seat::Seat;
 use crate::striped::{Own, Striped};
 use crate::sync::{AtomicU64, Ordering};
@@ -63,6 +65,9 @@ const TOKENS_MAX: u64 = 128;
 /// Which part of the room a lease is given, so that near the limit there are none
 /// and each call reserves for itself. Models have little room.
 const ROOM_PART: u64 = if cfg!(any(loom, shuttle)) { 2 } else { 16 };
+
+/// How often a reader looks at the leases, to find them at rest.
+const LOOKS_MAX: usize = if cfg!(loom) { 2 } else { 4 };
 
 /// Passes reserved in advance by one thread, and what it knows of the box that
 /// they are of. Made for a stripe: all but one word are written by its owner alone.
@@ -132,14 +137,30 @@ pub trait Leases {
     /// All there are.
     fn all(&self) -> impl Iterator<Item = &Lease>;
 
-    /// Tokens in boxes `first..=last` that no call has had yet. As all readings of
-    /// several words it is no single moment.
-    fn left_in(&self, first: u64, last: u64) -> u64 {
+    /// Passes in `boxes`, of which `counted` has those too that no call has had
+    /// yet. Tokens that come and go meanwhile may be in one of the two readings
+    /// only: so it looks again, a few times, and then rather takes them for passes.
+    fn used(&self, boxes: &RangeInclusive<u64>, counted: impl Fn() -> u64) -> u64 {
         if !self.is_spread() {
-            return 0;
+            return counted();
         }
+        let mut before = self.left_in(boxes);
+        let mut looks = 1;
+        loop {
+            let passes = counted();
+            let after = self.left_in(boxes);
+            if before == after || looks == LOOKS_MAX {
+                return passes.saturating_sub(before.min(after));
+            }
+            before = after;
+            looks += 1;
+        }
+    }
+
+    /// Tokens in `boxes` that no call has had yet.
+    fn left_in(&self, boxes: &RangeInclusive<u64>) -> u64 {
         let left = self.all().filter_map(Lease::left);
-        let within = left.filter(|left| (first..=last).contains(&left.number));
+        let within = left.filter(|left| boxes.contains(&left.number));
         within.map(|left| u64::from(left.tokens)).sum()
     }
 }

@@ -132,10 +132,7 @@ impl<B: Passes> LeapArray<B> {
         // Fewer than the call needs, or of a limit that was lowered since.
         self.reclaim_of(lease, |_| true);
         let announcement = lease.announce(limit);
-        if cell
-            .swap(word, next_epoch(word + amount + share))
-            .is_err()
-        {
+        if cell.swap(word, next_epoch(word + amount + share)).is_err() {
             announcement.withdraw();
             return false;
         }
