@@ -20,6 +20,7 @@
 mod account;
 mod counters;
 mod figures;
+mod idle;
 pub mod permits;
 mod settings;
 pub mod views;
@@ -74,6 +75,8 @@ struct Counts {
 const UNDECIDED: u8 = 0;
 const INBOUND: u8 = 1;
 const OUTBOUND: u8 = 2;
+/// Beside one of these: no call has come since, see [`idle`].
+const RESTING: u8 = 0x80;
 
 impl Node {
     /// A node that has counted nothing.
@@ -123,7 +126,8 @@ impl Node {
             Traffic::Inbound => INBOUND,
             Traffic::Outbound => OUTBOUND,
         };
-        // Relaxed: set once, and only its own value matters.
+        // Relaxed: only its own value matters. Every call looks here: that is how
+        // a node knows that calls still come.
         let first = self.direction.load(Ordering::Relaxed);
         if first == mine {
             return None;
@@ -133,17 +137,27 @@ impl Node {
 
     #[cold]
     fn settle_direction(&self, mine: u8) -> Option<&Node> {
-        let settled =
-            self.direction
-                .compare_exchange(UNDECIDED, mine, Ordering::Relaxed, Ordering::Relaxed);
-        match settled {
-            Ok(_) => None,
-            Err(first) if first == mine => None,
-            Err(_) => {
+        let settle = |found: u8| match found & !RESTING {
+            UNDECIDED => Some(mine),
+            first => (found != first).then_some(first),
+        };
+        let found = self
+            .direction
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, settle);
+        match found.unwrap_or_else(|found| found) & !RESTING {
+            UNDECIDED => None,
+            first if first == mine => None,
+            _ => {
                 let twin = &self.counts().twin;
                 Some(twin.get_or_init(|| Box::new(Node::new(&self.settings))))
             }
         }
+    }
+
+    /// The direction of the first call.
+    fn first_direction(&self) -> u8 {
+        // Relaxed: set once, but for the mark, and only its own value matters.
+        self.direction.load(Ordering::Relaxed) & !RESTING
     }
 
     // Admission.
@@ -460,7 +474,7 @@ impl Node {
 
     /// Whether any call has ever come here.
     pub fn was_used(&self) -> bool {
-        self.direction.load(Ordering::Relaxed) != UNDECIDED
+        self.first_direction() != UNDECIDED
     }
 
     /// Passes in the second view.
@@ -503,7 +517,7 @@ impl Node {
     /// The inbound calls' part of all figures at `now`, if there were any.
     pub fn inbound(&self, now: Timestamp) -> Option<RawFigures> {
         let twin = self.twin().map(|twin| twin.own_raw(now));
-        match (self.direction.load(Ordering::Relaxed), twin) {
+        match (self.first_direction(), twin) {
             (INBOUND, None) => Some(self.own_raw(now)),
             (INBOUND, Some(outbound)) => Some(self.own_raw(now).without(&outbound)),
             (_, twin) => twin,

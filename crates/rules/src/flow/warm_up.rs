@@ -125,6 +125,19 @@ impl WarmUp {
         }
     }
 
+    /// Whether whoever comes at `now` finds it as cold as it is at first, if the
+    /// second before has passed nothing.
+    pub(super) fn is_cold(&self, now: Timestamp) -> bool {
+        let second = now.as_secs().min(SECOND_MAX);
+        let word = self.word.load(Ordering::Acquire);
+        let Some(last) = (word >> TOKEN_BITS).checked_sub(1) else {
+            return true;
+        };
+        let tokens = (word & TOKENS_MASK) << self.shift;
+        let elapsed_sec = second.saturating_sub(last);
+        elapsed_sec > 0 && self.cooled(tokens, elapsed_sec, 0) == self.cooled(0, u64::MAX, 0)
+    }
+
     /// The word of `second`, brought up to date by this call or by whoever was
     /// faster.
     #[cold]
