@@ -59,6 +59,7 @@ pub mod field;
 pub mod flow;
 mod head;
 mod hits;
+mod idle;
 pub mod isolation;
 mod kind;
 mod kinds;
@@ -86,6 +87,7 @@ pub use document::{
 pub use flow::{ControlBehavior, Flow, FlowRule, FlowState, Grade, LimitApp, Strategy};
 pub use head::{DEFAULT_RESOURCE, Head, Matching, RuleMode};
 pub use hits::{HitCounts, Hits};
+pub use idle::{Idle, Whose};
 pub use isolation::{Isolation, IsolationRule};
 pub use kind::{KindSpec, RuleKind, Scope};
 pub use kinds::Kinds;

@@ -91,9 +91,8 @@ impl RuleSet {
         self.tables.iter().flat_map(|table| table.named())
     }
 
-    /// Forgets what all rules remember of `resource`, when that is evicted.
-    pub fn forget(&self, resource: &str) {
-        self.tables.iter().for_each(|table| table.forget(resource));
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<dyn AnyTable>> {
+        self.tables.iter()
     }
 
     /// These rules, with those of `kind` replaced by a JSON list, for example

@@ -49,6 +49,21 @@ impl Figures {
         self.concurrency_max = self.concurrency_max.max(other.concurrency_max);
     }
 
+    /// Whether nothing was counted at all.
+    pub(super) fn is_nothing(&self) -> bool {
+        let sums = [
+            self.pass,
+            self.block,
+            self.success,
+            self.exception,
+            self.rt_ns,
+            self.occupied_pass,
+            self.cancelled,
+            self.concurrency_max,
+        ];
+        sums.iter().all(|sum| *sum == 0) && self.rt_min_ns.is_none()
+    }
+
     fn without(&self, part: &Figures) -> Figures {
         Figures {
             pass: self.pass.saturating_sub(part.pass),

@@ -20,6 +20,7 @@
 mod account;
 mod counters;
 mod figures;
+mod idle;
 pub mod permits;
 mod settings;
 pub mod views;
@@ -30,7 +31,9 @@ use std::time::Duration;
 
 use crate::call::{Hold, Traffic};
 use crate::leap_array::{BorrowRefused, Borrowed, Full, LeapArray, Loan, Taken, Window};
+use crate::leap_array::{Lease, Leases};
 use crate::metric::{MetricBucket, MetricEvent};
+use crate::striped::Striped;
 use crate::sync::{AtomicU8, AtomicU64, OnceLock, Ordering};
 use crate::time::Timestamp;
 
@@ -60,6 +63,8 @@ pub struct Node {
 struct Counts {
     counters: Counters,
     borrowed: Borrowed,
+    /// What threads have reserved of the second view in advance.
+    leases: Striped<Lease>,
     views: Views,
     permits: Permits,
     /// Calls of this node that stand in the line of their resource.
@@ -70,6 +75,8 @@ struct Counts {
 const UNDECIDED: u8 = 0;
 const INBOUND: u8 = 1;
 const OUTBOUND: u8 = 2;
+/// Beside one of these: no call has come since, see [`idle`].
+const RESTING: u8 = 0x80;
 
 impl Node {
     /// A node that has counted nothing.
@@ -119,7 +126,8 @@ impl Node {
             Traffic::Inbound => INBOUND,
             Traffic::Outbound => OUTBOUND,
         };
-        // Relaxed: set once, and only its own value matters.
+        // Relaxed: only its own value matters. Every call looks here: that is how
+        // a node knows that calls still come.
         let first = self.direction.load(Ordering::Relaxed);
         if first == mine {
             return None;
@@ -129,17 +137,27 @@ impl Node {
 
     #[cold]
     fn settle_direction(&self, mine: u8) -> Option<&Node> {
-        let settled =
-            self.direction
-                .compare_exchange(UNDECIDED, mine, Ordering::Relaxed, Ordering::Relaxed);
-        match settled {
-            Ok(_) => None,
-            Err(first) if first == mine => None,
-            Err(_) => {
+        let settle = |found: u8| match found & !RESTING {
+            UNDECIDED => Some(mine),
+            first => (found != first).then_some(first),
+        };
+        let found = self
+            .direction
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, settle);
+        match found.unwrap_or_else(|found| found) & !RESTING {
+            UNDECIDED => None,
+            first if first == mine => None,
+            _ => {
                 let twin = &self.counts().twin;
                 Some(twin.get_or_init(|| Box::new(Node::new(&self.settings))))
             }
         }
+    }
+
+    /// The direction of the first call.
+    fn first_direction(&self) -> u8 {
+        // Relaxed: set once, but for the mark, and only its own value matters.
+        self.direction.load(Ordering::Relaxed) & !RESTING
     }
 
     // Admission.
@@ -164,20 +182,47 @@ impl Node {
     }
 
     /// Takes `weight` passes of the second view if it then holds no more than
-    /// `limit`, in one atomic step.
+    /// `limit`, in one atomic step. The sum that comes with them is what calls
+    /// have passed, and what was taken in advance meanwhile.
     ///
     /// # Errors
     ///
     /// [`Full`] if there is no room; nothing has changed then.
     #[inline]
     pub fn reserve(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
-        self.ring().reserve(
-            now,
-            weight,
-            self.settings.second,
-            limit,
-            Some(&self.counts().borrowed),
-        )
+        self.reclaim();
+        let (span, borrowed) = (self.settings.second, Some(&self.counts().borrowed));
+        self.ring().reserve(now, weight, span, limit, borrowed)
+    }
+
+    /// The same for a limit that does not move, where nobody asks how many have
+    /// passed: where threads meet, a call may be one for which its thread has
+    /// reserved in advance. The sum that comes with it may be the limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::reserve`].
+    #[inline]
+    pub fn take(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
+        let Counts {
+            counters,
+            borrowed,
+            leases,
+            ..
+        } = self.counts();
+        let span = self.settings.second;
+        counters
+            .shared()
+            .reserve_leased(now, weight, span, limit, borrowed, leases)
+    }
+
+    /// Has back what was reserved in advance, and not used; whether there was any.
+    #[inline]
+    fn reclaim(&self) -> bool {
+        let Counts {
+            counters, leases, ..
+        } = self.counts();
+        leases.is_spread() && counters.shared().reclaim(leases, |_| true)
     }
 
     /// Whether [`Node::reserve`] would find room for a call that holds `own` here
@@ -195,7 +240,11 @@ impl Node {
         };
         let (span, borrowed) = (self.settings.second, Some(&self.counts().borrowed));
         let more = weight.saturating_sub(taken);
-        let probed = self.ring().probe(now, more, span, limit, borrowed, loan);
+        let probe = || self.ring().probe(now, more, span, limit, borrowed, loan);
+        let probed = match probe() {
+            Err(_) if self.reclaim() => probe(),
+            probed => probed,
+        };
         probed.map_err(|full| Full {
             sum: full.sum.saturating_sub(u64::from(taken)),
             ..full
@@ -221,6 +270,7 @@ impl Node {
         limit: u64,
     ) -> Result<(Loan, Duration), BorrowRefused> {
         let wait_max = self.settings.borrow_wait_max;
+        self.reclaim();
         self.ring().borrow(
             now,
             weight,
@@ -233,6 +283,7 @@ impl Node {
 
     /// Whether [`Node::borrow`] would find a window; takes nothing.
     pub fn may_borrow(&self, now: Timestamp, weight: u32, limit: u64) -> bool {
+        self.reclaim();
         self.ring().may_borrow(
             now,
             weight,
@@ -423,16 +474,19 @@ impl Node {
 
     /// Whether any call has ever come here.
     pub fn was_used(&self) -> bool {
-        self.direction.load(Ordering::Relaxed) != UNDECIDED
+        self.first_direction() != UNDECIDED
     }
 
     /// Passes in the second view.
     pub fn passes_in_second(&self, now: Timestamp) -> u64 {
-        if self.known().is_none() {
+        let Some(counts) = self.known() else {
             return 0;
-        }
-        self.ring()
-            .passes_in(now, self.settings.second, Some(&self.counts().borrowed))
+        };
+        let (span, borrowed) = (self.settings.second, Some(&counts.borrowed));
+        let head = self.present(now).number();
+        let boxes = span.first(head, 0)..=head;
+        let counted = || self.ring().passes_in(now, span, borrowed);
+        counts.leases.used(&boxes, counted)
     }
 
     /// Passes in the calendar second before the one of `now`, those admitted on
@@ -463,7 +517,7 @@ impl Node {
     /// The inbound calls' part of all figures at `now`, if there were any.
     pub fn inbound(&self, now: Timestamp) -> Option<RawFigures> {
         let twin = self.twin().map(|twin| twin.own_raw(now));
-        match (self.direction.load(Ordering::Relaxed), twin) {
+        match (self.first_direction(), twin) {
             (INBOUND, None) => Some(self.own_raw(now)),
             (INBOUND, Some(outbound)) => Some(self.own_raw(now).without(&outbound)),
             (_, twin) => twin,
@@ -521,8 +575,13 @@ impl Node {
         let Some(counts) = self.known() else {
             return total;
         };
-        for window in counts.counters.windows(boxes) {
+        for window in counts.counters.windows(boxes.clone()) {
             total.add(&Figures::of(&window));
+        }
+        if counts.leases.is_spread() {
+            let passes = |window: Window<'_, MetricBucket>| window.get(MetricEvent::Pass);
+            let counted = || counts.counters.windows(boxes.clone()).map(passes).sum();
+            total.pass = counts.leases.used(&boxes, counted);
         }
         total
     }
@@ -533,6 +592,7 @@ impl Counts {
         Counts {
             counters: Counters::new(settings),
             borrowed: Borrowed::new(settings.second.windows()),
+            leases: Striped::default(),
             views: Views::default(),
             permits: Permits::new(),
             queued: AtomicU64::new(0),

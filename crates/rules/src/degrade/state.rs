@@ -54,6 +54,21 @@ impl BreakerState {
         self.circuit.figures(now)
     }
 
+    /// Whether it decides as a new one would, on whatever comes at `now` or
+    /// later: it is forced as its rule says and no otherwise, and if it is closed
+    /// no result counts in it.
+    pub fn is_as_new(&self, rule: &DegradeRule, now: Timestamp) -> bool {
+        let figures = self.circuit.figures(now);
+        let is_initial = match figures.forced {
+            None => figures.state == CircuitState::Closed,
+            Some(_) => true,
+        };
+        is_initial
+            && figures.forced == rule.force
+            && figures.results.total == 0
+            && figures.since <= now
+    }
+
     /// Whether a call may pass at `now`. What changes by it is told to `told`,
     /// here as in all that follows.
     ///

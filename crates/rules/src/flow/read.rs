@@ -16,6 +16,7 @@ use crate::dialect::{Dialect, Golang};
 use crate::document::Fields;
 use crate::field::{FieldKind, FieldSpec, Mode};
 use crate::head::Head;
+use crate::idle::Idle;
 use crate::kind::RuleKind;
 
 const FIELDS: &[FieldSpec] = &[
@@ -242,6 +243,10 @@ impl RuleKind for Flow {
 
     fn new_state(rule: &FlowRule, settings: &Settings) -> FlowState {
         FlowState::new(rule, settings)
+    }
+
+    fn is_as_new(_: &FlowRule, state: &FlowState, idle: Idle) -> bool {
+        state.is_as_new(idle.now)
     }
 }
 

@@ -124,7 +124,7 @@ impl WarmUp {
             if second < synced {
                 return word;
             }
-            let tokens = ((word >> 64) as u64 & TOKENS_MASK) << self.shift;
+            let tokens = self.tokens(word);
             // Never used: as after an endless idle time.
             let elapsed_sec = synced.checked_sub(1).map_or(u64::MAX, |last| second - last);
             let cooled = self.cooled(tokens, elapsed_sec, passes);
@@ -155,6 +155,23 @@ impl WarmUp {
         } else {
             allowed
         }
+    }
+
+    /// Whether whoever comes at `now` finds it as cold as it is at first, if the
+    /// second before has passed nothing.
+    pub(super) fn is_cold(&self, now: Timestamp) -> bool {
+        let second = now.as_secs().min(SECOND_MAX);
+        let word = self.word.load(Ordering::Acquire);
+        let Some(last) = synced(word).checked_sub(1) else {
+            return true;
+        };
+        let elapsed_sec = second.saturating_sub(last);
+        let tokens = self.tokens(word);
+        elapsed_sec > 0 && self.cooled(tokens, elapsed_sec, 0) == self.cooled(0, u64::MAX, 0)
+    }
+
+    fn tokens(&self, word: u128) -> u64 {
+        ((word >> 64) as u64 & TOKENS_MASK) << self.shift
     }
 
     fn cooled(&self, tokens: u64, elapsed_sec: u64, passes: u64) -> u64 {

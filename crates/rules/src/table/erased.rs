@@ -13,6 +13,7 @@ use crate::accounting::by_name_if_any;
 use crate::dialect::Dialect;
 use crate::head::{Matcher, RuleMode};
 use crate::hits::HitCounts;
+use crate::idle::{Idle, Whose};
 use crate::kind::{RuleKind, Scope};
 use crate::write::{WrittenList, write_table};
 
@@ -29,8 +30,11 @@ pub(crate) trait AnyTable: Debug + Send + Sync {
     /// The resources that rules name, each once.
     fn named(&self) -> Vec<&str>;
 
-    /// Forgets what rules remember of `resource`.
-    fn forget(&self, resource: &str);
+    /// Whether all that rules keep under `name` is as new.
+    fn is_as_new(&self, name: &str, whose: Whose, idle: Idle) -> bool;
+
+    /// Forgets all that rules keep under `name`.
+    fn forget(&self, name: &str, whose: Whose);
 
     fn infos(&self) -> Vec<RuleInfo>;
 
@@ -88,10 +92,14 @@ impl<K: RuleKind> AnyTable for RuleTable<K> {
         }
     }
 
-    fn forget(&self, resource: &str) {
-        for entry in &self.entries {
-            entry.forget(resource);
-        }
+    fn is_as_new(&self, name: &str, whose: Whose, idle: Idle) -> bool {
+        let mut entries = self.acquainted(name, whose);
+        entries.all(|entry| entry.is_as_new(name, idle))
+    }
+
+    fn forget(&self, name: &str, whose: Whose) {
+        let entries = self.acquainted(name, whose);
+        entries.for_each(|entry| entry.forget(name));
     }
 
     fn write(&self, dialect: Dialect) -> WrittenList {

@@ -188,6 +188,19 @@ impl<K: RuleKind> RuleTable<K> {
             .collect()
     }
 
+    /// The rules that are or were for `resource`, whether they act or not, and
+    /// all for `*`.
+    pub(crate) fn entries_for<'t>(
+        &'t self,
+        resource: &'t str,
+    ) -> impl Iterator<Item = &'t Arc<RuleEntry<K>>> {
+        let named = self.exact.get(resource).into_iter().flatten();
+        let matched = self.patterns.iter();
+        let matched = matched.filter(move |index| self.entries[**index].matches(resource));
+        let indexes = named.chain(matched).chain(&self.defaults);
+        indexes.map(|index| &self.entries[*index])
+    }
+
     /// All rules that act, whatever they are for, in the order of the document.
     pub fn acting(&self) -> impl Iterator<Item = &Arc<RuleEntry<K>>> {
         let entries = self.entries.iter();
