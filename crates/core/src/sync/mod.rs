@@ -21,7 +21,9 @@ mod modelled;
 mod scheduled;
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
+pub use loom::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering, fence,
+};
 #[cfg(loom)]
 pub use loom::sync::{Mutex, MutexGuard};
 #[cfg(loom)]
@@ -31,7 +33,7 @@ pub use modelled::{AtomicU64, AtomicU128, OnceLock};
 pub use scheduled::OnceLock;
 #[cfg(shuttle)]
 pub use shuttle::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicU128, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicU128, AtomicUsize, Ordering, fence,
 };
 #[cfg(shuttle)]
 pub use shuttle::sync::{Mutex, MutexGuard};
@@ -40,7 +42,7 @@ pub use shuttle::sync::{Mutex, MutexGuard};
 pub use portable_atomic::AtomicU128;
 #[cfg(not(any(loom, shuttle)))]
 pub use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 #[cfg(not(any(loom, shuttle)))]
 pub use std::sync::{Mutex, MutexGuard, OnceLock};
