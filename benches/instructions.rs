@@ -4,6 +4,10 @@
 //! `scripts/instructions.sh` runs this and compares with `instructions.txt`. It
 //! needs Valgrind, and `gungraun-runner` of the version of the library. Each
 //! function makes [`CALLS`] calls, so the script divides by that.
+//!
+//! Valgrind's processor may have no counter that can be trusted as a clock. The
+//! clock is then read by the system's call, which takes more instructions than the
+//! counter does, and as many on every run.
 
 #![expect(clippy::unwrap_used, reason = "a fault here is a fault of the bench")]
 #![expect(missing_docs, reason = "the macros make items that nobody calls")]

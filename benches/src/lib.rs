@@ -1,7 +1,9 @@
 //! Benchmarks of Flowgate: what they share.
 //!
-//! `cargo bench -p flowgate-bench` runs them all; `docs/benchmarks.md` has the
-//! figures of one machine.
+//! `cargo run --release -p flowgate-bench --bin compare` measures calls against
+//! other crates, `scripts/instructions.sh` counts their instructions, and
+//! `cargo bench -p flowgate-bench` has the finer measurements. `docs/benchmarks.md`
+//! has the figures of one machine.
 
 use flowgate::{Engine, RuleError};
 
