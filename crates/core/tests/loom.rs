@@ -25,6 +25,8 @@ mod permits;
 mod publish;
 #[path = "loom/sliding.rs"]
 mod sliding;
+#[path = "loom/striped.rs"]
+mod striped;
 #[path = "loom/token_bucket.rs"]
 mod token_bucket;
 #[path = "loom/views.rs"]

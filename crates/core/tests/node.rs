@@ -90,3 +90,20 @@ fn a_call_that_is_refused_or_given_up_counts_as_somebody_who_came() {
         assert_eq!(node.passes_in_second(after), 1);
     }
 }
+
+#[test]
+fn a_node_that_was_never_used_shows_zeros_and_is_small() {
+    assert!(size_of::<Node>() <= 32);
+    let node = Node::new(&Arc::new(NodeSettings::default()));
+    let now = ms(10_000);
+    assert_eq!(node.snapshot(now), NodeSnapshot::default());
+    assert_eq!(node.passes_in_second(now), 0);
+    assert_eq!(node.passes_in_previous_second(now), 0);
+    assert_eq!((node.in_flight(), node.queued()), (0, 0));
+    assert_eq!(node.inbound_boxes(now), []);
+    assert_eq!(node.throughput(now).rt_mean, None);
+    assert_eq!(node.intervals(), []);
+    // A reading has made nothing, and held no later call to its clock.
+    let _taken = node.pass(ms(5_000), 1);
+    assert_eq!(node.passes_in_second(ms(5_000)), 1);
+}

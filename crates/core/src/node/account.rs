@@ -71,7 +71,7 @@ impl Node {
     pub fn inbound_in_flight(&self) -> u64 {
         // Relaxed: as in `Node::twin_for`.
         let inbound = self.direction.load(Ordering::Relaxed) == INBOUND;
-        match (inbound, self.twin.get()) {
+        match (inbound, self.twin()) {
             (true, None) => self.in_flight(),
             (true, Some(outbound)) => {
                 for _ in 0..LOOKS_MAX {
@@ -92,7 +92,7 @@ impl Node {
     /// oldest first. Passes borrowed for it are told with its last box.
     pub fn inbound_boxes(&self, now: Timestamp) -> Vec<BoxSums> {
         let inbound = self.direction.load(Ordering::Relaxed) == INBOUND;
-        match (inbound, self.twin.get()) {
+        match (inbound, self.twin()) {
             (true, None) => self.boxes(now, None),
             (true, Some(outbound)) => self.boxes(now, Some(outbound)),
             (false, Some(inbound)) => inbound.boxes(now, None),
@@ -101,13 +101,16 @@ impl Node {
     }
 
     fn boxes(&self, now: Timestamp, without: Option<&Node>) -> Vec<BoxSums> {
+        if self.known().is_none() {
+            return Vec::new();
+        }
         let head = self.present(now).number();
         let span = self.settings.second;
         let sums = |number: u64| {
             let all = self.sum(number..=number);
             let part = without.map_or_else(Figures::default, |node| node.sum(number..=number));
             let borrowed = |node: &Node| match number == head {
-                true => node.borrowed.begun(span, head),
+                true => node.counts().borrowed.begun(span, head),
                 false => 0,
             };
             let borrowed = borrowed(self).saturating_sub(without.map_or(0, borrowed));
@@ -147,7 +150,7 @@ impl Node {
 
     /// How fast calls have ended in the second view.
     pub fn throughput(&self, now: Timestamp) -> Throughput {
-        let head = self.present(now).number();
+        let head = (self.known()).map_or(0, |_| self.present(now).number());
         let span = self.settings.second;
         let mut total = Figures::default();
         let mut peak = 0;

@@ -11,6 +11,9 @@
 //! Counters are shared by all threads as long as these hardly meet; where they
 //! do, reports are spread over a ring per processor.
 //!
+//! A node is small until it is used: what it counts with is made by the first
+//! call, and reading it makes nothing.
+//!
 //! A node outlives the rules: a rule that is raised or lowered in mid-window
 //! sees what has already passed.
 
@@ -27,7 +30,9 @@ use std::time::Duration;
 
 use crate::call::{Hold, Traffic};
 use crate::leap_array::{BorrowRefused, Borrowed, Full, LeapArray, Loan, Taken, Window};
+use crate::leap_array::{Lease, Leases};
 use crate::metric::{MetricBucket, MetricEvent};
+use crate::striped::Striped;
 use crate::sync::{AtomicU8, AtomicU64, OnceLock, Ordering};
 use crate::time::Timestamp;
 
@@ -46,14 +51,23 @@ use views::Views;
 #[derive(Debug)]
 pub struct Node {
     settings: Arc<NodeSettings>,
+    /// The direction of the first call; see [`Node::twin_for`].
+    direction: AtomicU8,
+    /// Made on first use: most resources of a large registry are idle.
+    counts: OnceLock<Box<Counts>>,
+}
+
+/// What a node that was used has counted.
+#[derive(Debug)]
+struct Counts {
     counters: Counters,
     borrowed: Borrowed,
+    /// What threads have reserved of the second view in advance.
+    leases: Striped<Lease>,
     views: Views,
     permits: Permits,
     /// Calls of this node that stand in the line of their resource.
     queued: AtomicU64,
-    /// The direction of the first call; see [`Node::twin_for`].
-    direction: AtomicU8,
     twin: OnceLock<Box<Node>>,
 }
 
@@ -65,15 +79,35 @@ impl Node {
     /// A node that has counted nothing.
     pub fn new(settings: &Arc<NodeSettings>) -> Self {
         Node {
-            counters: Counters::new(settings),
-            borrowed: Borrowed::new(settings.second.windows()),
-            views: Views::default(),
-            permits: Permits::new(),
-            queued: AtomicU64::new(0),
             settings: Arc::clone(settings),
             direction: AtomicU8::new(UNDECIDED),
-            twin: OnceLock::new(),
+            counts: OnceLock::new(),
         }
+    }
+
+    /// What it counts with, made now if it is the first use.
+    #[inline]
+    fn counts(&self) -> &Counts {
+        match self.counts.get() {
+            Some(counts) => counts,
+            None => self.make_counts(),
+        }
+    }
+
+    #[cold]
+    fn make_counts(&self) -> &Counts {
+        (self.counts).get_or_init(|| Box::new(Counts::new(&self.settings)))
+    }
+
+    /// The same for those who only read: a node that was never used has counted
+    /// nothing, and need not be made for that.
+    #[inline]
+    fn known(&self) -> Option<&Counts> {
+        self.counts.get().map(|counts| &**counts)
+    }
+
+    fn twin(&self) -> Option<&Node> {
+        self.known()?.twin.get().map(|twin| &**twin)
     }
 
     /// Where a call of this direction is counted in addition.
@@ -105,10 +139,10 @@ impl Node {
         match settled {
             Ok(_) => None,
             Err(first) if first == mine => None,
-            Err(_) => Some(
-                self.twin
-                    .get_or_init(|| Box::new(Node::new(&self.settings))),
-            ),
+            Err(_) => {
+                let twin = &self.counts().twin;
+                Some(twin.get_or_init(|| Box::new(Node::new(&self.settings))))
+            }
         }
     }
 
@@ -134,20 +168,47 @@ impl Node {
     }
 
     /// Takes `weight` passes of the second view if it then holds no more than
-    /// `limit`, in one atomic step.
+    /// `limit`, in one atomic step. The sum that comes with them is what calls
+    /// have passed, and what was taken in advance meanwhile.
     ///
     /// # Errors
     ///
     /// [`Full`] if there is no room; nothing has changed then.
     #[inline]
     pub fn reserve(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
-        self.ring().reserve(
-            now,
-            weight,
-            self.settings.second,
-            limit,
-            Some(&self.borrowed),
-        )
+        self.reclaim();
+        let (span, borrowed) = (self.settings.second, Some(&self.counts().borrowed));
+        self.ring().reserve(now, weight, span, limit, borrowed)
+    }
+
+    /// The same for a limit that does not move, where nobody asks how many have
+    /// passed: where threads meet, a call may be one for which its thread has
+    /// reserved in advance. The sum that comes with it may be the limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::reserve`].
+    #[inline]
+    pub fn take(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
+        let Counts {
+            counters,
+            borrowed,
+            leases,
+            ..
+        } = self.counts();
+        let span = self.settings.second;
+        counters
+            .shared()
+            .reserve_leased(now, weight, span, limit, borrowed, leases)
+    }
+
+    /// Has back what was reserved in advance, and not used; whether there was any.
+    #[inline]
+    fn reclaim(&self) -> bool {
+        let Counts {
+            counters, leases, ..
+        } = self.counts();
+        leases.is_spread() && counters.shared().reclaim(leases, |_| true)
     }
 
     /// Whether [`Node::reserve`] would find room for a call that holds `own` here
@@ -163,9 +224,13 @@ impl Node {
             Hold::Passed(taken) => (taken.amount(), None),
             Hold::Loaned(loan) => (0, Some(loan)),
         };
-        let (span, borrowed) = (self.settings.second, Some(&self.borrowed));
+        let (span, borrowed) = (self.settings.second, Some(&self.counts().borrowed));
         let more = weight.saturating_sub(taken);
-        let probed = self.ring().probe(now, more, span, limit, borrowed, loan);
+        let probe = || self.ring().probe(now, more, span, limit, borrowed, loan);
+        let probed = match probe() {
+            Err(_) if self.reclaim() => probe(),
+            probed => probed,
+        };
         probed.map_err(|full| Full {
             sum: full.sum.saturating_sub(u64::from(taken)),
             ..full
@@ -176,7 +241,7 @@ impl Node {
     #[inline]
     pub fn lends_ahead(&self, now: Timestamp) -> bool {
         self.ring()
-            .lends_ahead(now, self.settings.second, &self.borrowed)
+            .lends_ahead(now, self.settings.second, &self.counts().borrowed)
     }
 
     /// Borrows `weight` passes from the first window to come that has room.
@@ -191,25 +256,27 @@ impl Node {
         limit: u64,
     ) -> Result<(Loan, Duration), BorrowRefused> {
         let wait_max = self.settings.borrow_wait_max;
+        self.reclaim();
         self.ring().borrow(
             now,
             weight,
             self.settings.second,
             limit,
             wait_max,
-            &self.borrowed,
+            &self.counts().borrowed,
         )
     }
 
     /// Whether [`Node::borrow`] would find a window; takes nothing.
     pub fn may_borrow(&self, now: Timestamp, weight: u32, limit: u64) -> bool {
+        self.reclaim();
         self.ring().may_borrow(
             now,
             weight,
             self.settings.second,
             limit,
             self.settings.borrow_wait_max,
-            &self.borrowed,
+            &self.counts().borrowed,
         )
     }
 
@@ -219,7 +286,7 @@ impl Node {
         let mut present = self.present(now);
         present.add(MetricEvent::OccupiedPass, u64::from(weight));
         self.ring()
-            .book(&self.borrowed, window, weight)
+            .book(&self.counts().borrowed, window, weight)
             .counted_in(present.number())
     }
 
@@ -231,7 +298,7 @@ impl Node {
             .until(now, self.settings.second, loan.window())
             .is_zero()
         {
-            self.borrowed.go_early(loan);
+            self.counts().borrowed.go_early(loan);
         }
     }
 
@@ -249,7 +316,7 @@ impl Node {
                         .iter()
                         .for_each(|w| w.take_out_occupied(u64::from(amount)));
                 }
-                self.ring().repay(&self.borrowed, loan);
+                self.ring().repay(&self.counts().borrowed, loan);
             }
         }
     }
@@ -264,7 +331,7 @@ impl Node {
     /// [`Crowded`], if there are more than can be counted.
     #[inline]
     pub fn enter(&self, held: Share, weight: u32) -> Result<u64, Crowded> {
-        self.permits.enter(held.rest(), weight)
+        self.counts().permits.enter(held.rest(), weight)
     }
 
     /// One place in flight, if `weight` places are free under `limit`.
@@ -274,30 +341,30 @@ impl Node {
     /// How many calls are in flight, if there is no room.
     #[inline]
     pub fn try_enter(&self, weight: u32, limit: u64) -> Result<u64, u64> {
-        self.permits.try_enter(weight, limit)
+        self.counts().permits.try_enter(weight, limit)
     }
 
     /// What a call holds in flight goes back.
     #[inline]
     pub fn leave(&self, held: Share, weight: u32) {
-        self.permits.leave(held, weight);
+        self.counts().permits.leave(held, weight);
     }
 
     /// The permits of the calls in flight, and the line of those that wait.
     #[inline]
     pub fn permits(&self) -> &Permits {
-        &self.permits
+        &self.counts().permits
     }
 
     /// A call of this node steps into the line of its resource.
     pub fn queue_up(&self) {
         // Relaxed: a figure for people.
-        self.queued.fetch_add(1, Ordering::Relaxed);
+        self.counts().queued.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A call of this node is out of that line.
     pub fn queue_off(&self) {
-        self.queued.fetch_sub(1, Ordering::Relaxed);
+        self.counts().queued.fetch_sub(1, Ordering::Relaxed);
     }
 
     // Reports.
@@ -306,7 +373,7 @@ impl Node {
     #[inline]
     pub fn block(&self, now: Timestamp, weight: u32) {
         self.settle_early(now);
-        self.counters.report(now, |window| {
+        self.counts().counters.report(now, |window| {
             window.add(MetricEvent::Block, u64::from(weight))
         });
     }
@@ -314,7 +381,7 @@ impl Node {
     /// Counts a call that was given up.
     pub fn cancelled(&self, now: Timestamp, weight: u32) {
         self.settle_early(now);
-        self.counters.report(now, |window| {
+        self.counts().counters.report(now, |window| {
             window.add(MetricEvent::Cancelled, u64::from(weight))
         });
     }
@@ -325,7 +392,7 @@ impl Node {
     pub fn complete(&self, now: Timestamp, weight: u32, rt: Duration, failed: bool, twin: bool) {
         let rt_ns = u64::try_from(rt.as_nanos()).unwrap_or(u64::MAX);
         self.settle_early(now);
-        self.counters.report(now, |window| {
+        self.counts().counters.report(now, |window| {
             let met = window.add(MetricEvent::Success, u64::from(weight));
             window.add(MetricEvent::ResponseTime, rt_ns);
             if !twin {
@@ -355,15 +422,16 @@ impl Node {
     /// The ring that passes are counted in.
     #[inline]
     fn ring(&self) -> &LeapArray<MetricBucket> {
-        self.counters.shared()
+        self.counts().counters.shared()
     }
 
     /// The present window of that ring.
     #[inline]
     fn present(&self, now: Timestamp) -> Window<'_, MetricBucket> {
         let present = self.ring().current(now);
-        if self.borrowed.has_early() {
-            self.borrowed
+        if self.counts().borrowed.has_early() {
+            self.counts()
+                .borrowed
                 .settle(self.settings.second.window(present.number()));
         }
         present
@@ -372,7 +440,7 @@ impl Node {
     /// Somebody has come at `now`.
     #[inline]
     fn settle_early(&self, now: Timestamp) {
-        if self.borrowed.has_early() {
+        if self.counts().borrowed.has_early() {
             self.present(now);
         }
     }
@@ -382,12 +450,12 @@ impl Node {
     /// Calls in flight.
     #[inline]
     pub fn in_flight(&self) -> u64 {
-        self.permits.calls()
+        self.known().map_or(0, |counts| counts.permits.calls())
     }
 
     /// Calls that wait for permits of their resource.
     pub fn queued(&self) -> u64 {
-        self.queued.load(Ordering::Relaxed)
+        (self.known()).map_or(0, |counts| counts.queued.load(Ordering::Relaxed))
     }
 
     /// Whether any call has ever come here.
@@ -397,13 +465,22 @@ impl Node {
 
     /// Passes in the second view.
     pub fn passes_in_second(&self, now: Timestamp) -> u64 {
-        self.ring()
-            .passes_in(now, self.settings.second, Some(&self.borrowed))
+        let Some(counts) = self.known() else {
+            return 0;
+        };
+        let (span, borrowed) = (self.settings.second, Some(&counts.borrowed));
+        let head = self.present(now).number();
+        let boxes = span.first(head, 0)..=head;
+        let counted = || self.ring().passes_in(now, span, borrowed);
+        counts.leases.used(&boxes, counted)
     }
 
     /// Passes in the calendar second before the one of `now`, those admitted on
     /// loan in it included.
     pub fn passes_in_previous_second(&self, now: Timestamp) -> u64 {
+        if self.known().is_none() {
+            return 0;
+        }
         let now = self.ring().charged(now);
         let Some(previous) = now.as_secs().checked_sub(1) else {
             return 0;
@@ -425,7 +502,7 @@ impl Node {
 
     /// The inbound calls' part of all figures at `now`, if there were any.
     pub fn inbound(&self, now: Timestamp) -> Option<RawFigures> {
-        let twin = self.twin.get().map(|twin| twin.own_raw(now));
+        let twin = self.twin().map(|twin| twin.own_raw(now));
         match (self.direction.load(Ordering::Relaxed), twin) {
             (INBOUND, None) => Some(self.own_raw(now)),
             (INBOUND, Some(outbound)) => Some(self.own_raw(now).without(&outbound)),
@@ -435,7 +512,7 @@ impl Node {
 
     fn raw(&self, now: Timestamp) -> RawFigures {
         let mut raw = self.own_raw(now);
-        if let Some(twin) = self.twin.get() {
+        if let Some(twin) = self.twin() {
             // Calls of a twin are in this node's counts already.
             let twin = twin.own_raw(now);
             raw.second.rt_min_ns = least(raw.second.rt_min_ns, twin.second.rt_min_ns);
@@ -444,6 +521,9 @@ impl Node {
     }
 
     fn own_raw(&self, now: Timestamp) -> RawFigures {
+        if self.known().is_none() {
+            return RawFigures::default();
+        }
         let head = self.present(now).number();
         // All views at one moment, also when the reading is behind the newest.
         let now = self.ring().charged(now);
@@ -454,13 +534,13 @@ impl Node {
         let previous = secs.checked_sub(1).map(|s| Seconds { first: s, last: s });
         RawFigures {
             second,
-            borrowed: self.borrowed.begun(span, head),
+            borrowed: self.counts().borrowed.begun(span, head),
             minute: self.figures(now, Seconds { first, last: secs }),
             previous: previous.map(|s| self.figures(now, s)).unwrap_or_default(),
             in_flight: self.in_flight(),
-            permits: self.permits.permits(),
+            permits: self.counts().permits.permits(),
             queued: self.queued(),
-            waiting: self.borrowed.waiting(span, head),
+            waiting: self.counts().borrowed.waiting(span, head),
         }
     }
 
@@ -478,10 +558,32 @@ impl Node {
 
     fn sum(&self, boxes: RangeInclusive<u64>) -> Figures {
         let mut total = Figures::default();
-        for window in self.counters.windows(boxes) {
+        let Some(counts) = self.known() else {
+            return total;
+        };
+        for window in counts.counters.windows(boxes.clone()) {
             total.add(&Figures::of(&window));
         }
+        if counts.leases.is_spread() {
+            let passes = |window: Window<'_, MetricBucket>| window.get(MetricEvent::Pass);
+            let counted = || counts.counters.windows(boxes.clone()).map(passes).sum();
+            total.pass = counts.leases.used(&boxes, counted);
+        }
         total
+    }
+}
+
+impl Counts {
+    fn new(settings: &NodeSettings) -> Self {
+        Counts {
+            counters: Counters::new(settings),
+            borrowed: Borrowed::new(settings.second.windows()),
+            leases: Striped::default(),
+            views: Views::default(),
+            permits: Permits::new(),
+            queued: AtomicU64::new(0),
+            twin: OnceLock::new(),
+        }
     }
 }
 

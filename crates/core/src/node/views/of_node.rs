@@ -11,7 +11,7 @@ impl Node {
     /// Makes sure that `view` counts calls that are admitted from now on.
     pub fn open(&self, view: View<'_>, now: Timestamp) {
         if let View::Own { interval, among } = view {
-            self.views.open(interval, among, now);
+            self.counts().views.open(interval, among, now);
         }
     }
 
@@ -31,9 +31,10 @@ impl Node {
     ) -> Result<Taken, Full> {
         match view {
             View::Second => self.reserve(now, weight, limit),
-            View::Own { interval, among } => {
-                self.views.reserve(interval, among, now, weight, limit)
-            }
+            View::Own { interval, among } => self
+                .counts()
+                .views
+                .reserve(interval, among, now, weight, limit),
         }
     }
 
@@ -58,7 +59,9 @@ impl Node {
                     Hold::Passed(taken) => Some(taken),
                     _ => None,
                 };
-                self.views.probe(interval, among, now, weight, limit, own)
+                self.counts()
+                    .views
+                    .probe(interval, among, now, weight, limit, own)
             }
         }
     }
@@ -66,19 +69,19 @@ impl Node {
     /// Passes counted in the view of `interval`, if there is one. Looking makes
     /// none, and keeps none.
     pub fn passes_in(&self, interval: Interval, now: Timestamp) -> Option<u64> {
-        self.views.passes(interval, now)
+        self.known()?.views.passes(interval, now)
     }
 
     /// The intervals that are counted here for rules, beside the second and the
     /// minute.
     pub fn intervals(&self) -> Vec<Interval> {
-        self.views.intervals()
+        (self.known()).map_or_else(Vec::new, |counts| counts.views.intervals())
     }
 
     /// Gives back what was taken of a view of its own.
     #[cold]
     pub(in crate::node) fn give_back_in_view(&self, taken: Taken) {
-        self.views.give_back(taken);
+        self.counts().views.give_back(taken);
     }
 
     /// Counts an admitted call in the views of this node; see [`Views::count`].
@@ -89,6 +92,6 @@ impl Node {
         weight: u32,
         hold: impl FnMut(u16, Interval, &dyn Fn() -> Taken) -> Taken,
     ) -> Timestamp {
-        self.views.count(now, weight, hold)
+        self.counts().views.count(now, weight, hold)
     }
 }
