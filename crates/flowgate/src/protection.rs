@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 
 use flowgate_core::node::BoxSums;
 use flowgate_core::{Clock, Timestamp};
-use flowgate_rules::system::{Demand, InboundTotals, Machine, System};
 use flowgate_rules::RuleSet;
+use flowgate_rules::system::{Demand, InboundTotals, Machine, System};
 
 use crate::registry::Registry;
 use crate::sampler::{Sampling, SamplingSettings};
