@@ -141,9 +141,6 @@ impl<K: RuleKind> RuleTable<K> {
             let owner = self.ids.get(hash_of(id), id)?;
             about.leaves(owner.head()).then(|| Arc::clone(&owner.id))
         };
-        let ids = given.iter().filter_map(|rule| rule.id().map(str::to_owned));
-        let ids: HashSet<String> = ids.collect();
-        let has_ids = !ids.is_empty() || self.ids.len() > 0;
         let mut sorting = Sorting::new(&given, others);
         let mut is_alone = vec![false; given.len()];
         for chunk in chunks(&by_name, &ends) {
@@ -158,6 +155,11 @@ impl<K: RuleKind> RuleTable<K> {
         let (duplicates, originals) = (sorting.duplicates, sorting.originals);
         let active = admitted.iter().filter(|admitted| **admitted).count();
 
+        // A rule that is left out takes its id along.
+        let ids = given.iter().zip(&admitted).filter(|(_, admitted)| **admitted);
+        let ids = ids.filter_map(|(rule, _)| rule.id().map(str::to_owned));
+        let ids: HashSet<String> = ids.collect();
+        let has_ids = !ids.is_empty() || self.ids.len() > 0;
         let mut patterns = given.iter().map(|rule| &rule.draft.matcher);
         let has_patterns = !self.patterns.is_empty() || patterns.any(Matcher::is_pattern);
         let is_taken = |id: &str| has_ids && (ids.contains(id) || others(id).is_some());
