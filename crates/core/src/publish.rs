@@ -13,18 +13,32 @@
 //! * a derived value never goes back: an old one that is finished late does not
 //!   replace a newer one.
 //!
+//! **A derived value that would be made just so again stays.** It is then dated
+//! anew, in place: its generation is raised to that under which it was found
+//! right. What is in place may be dated anew while another takes its place; the
+//! later one then has a lower number than the value before it, and is looked at
+//! once more by whoever comes next. Nobody uses a value of a generation before
+//! the one that it saw in force.
+//!
+//! **What was published before is dropped by who publishes.** A reader may still
+//! hold it, to derive something, while the next is published, and would then be
+//! the last to hold it. So `publish` keeps what is replaced until nobody else
+//! holds it, and looks whenever it is called.
+//!
 //! The pointer cell itself is `arc-swap`; the models prove the protocol of
 //! generations on top of it.
 
 use std::sync::Arc;
 
-use crate::sync::{AtomicU64, Cell, Ordering};
+use crate::sync::{AtomicU64, Cell, Mutex, Ordering, unpoisoned};
 
 /// A value in force, with its generation.
 #[derive(Debug)]
 pub struct Published<T> {
     generation: AtomicU64,
     value: Cell<(u64, Arc<T>)>,
+    /// Values of before that readers may still hold.
+    replaced: Mutex<Vec<Arc<T>>>,
 }
 
 impl<T> Published<T> {
@@ -33,6 +47,7 @@ impl<T> Published<T> {
         Published {
             generation: AtomicU64::new(1),
             value: Cell::new((1, Arc::new(value))),
+            replaced: Mutex::new(Vec::new()),
         }
     }
 
@@ -54,8 +69,13 @@ impl<T> Published<T> {
     /// turns (an engine holds its lock for loading).
     pub fn publish(&self, value: T) -> u64 {
         let next = self.generation.load(Ordering::Acquire) + 1;
+        let (_, old) = self.load();
         self.value.store((next, Arc::new(value)));
         self.generation.store(next, Ordering::Release);
+        let mut replaced = unpoisoned(self.replaced.lock());
+        replaced.push(old);
+        // Nobody finds what was replaced any more: who is alone with it stays so.
+        replaced.retain(|value| Arc::strong_count(value) > 1);
         next
     }
 }
@@ -63,7 +83,29 @@ impl<T> Published<T> {
 /// A value made from a [`Published`] one, renewed when that has moved on.
 #[derive(Debug)]
 pub struct Derived<T> {
-    value: Cell<(u64, T)>,
+    value: Cell<Dated<T>>,
+}
+
+/// A value, and the latest generation under which it was made or found right.
+#[derive(Debug)]
+struct Dated<T> {
+    generation: AtomicU64,
+    value: T,
+}
+
+impl<T> Dated<T> {
+    fn new(generation: u64, value: T) -> Self {
+        Dated {
+            generation: AtomicU64::new(generation),
+            value,
+        }
+    }
+
+    #[inline]
+    fn generation(&self) -> u64 {
+        // Relaxed, as where it is raised: the value is as it always was.
+        self.generation.load(Ordering::Relaxed)
+    }
 }
 
 impl<T> Derived<T> {
@@ -71,34 +113,51 @@ impl<T> Derived<T> {
     /// no published value has.
     pub fn new(initial: T) -> Self {
         Derived {
-            value: Cell::new((0, initial)),
+            value: Cell::new(Dated::new(0, initial)),
         }
     }
 
-    /// Lends the value for the generation in force to `use_it`, making it with
-    /// `make` first if the one at hand is older. No reference count is touched
-    /// unless it has to be made.
+    /// Lends the value for the generation in force to `use_it`. If the one at
+    /// hand is older, `is_right` says of one that was made whether it would be
+    /// made just so from what is in force now; if not, `make` makes it anew. No
+    /// reference count is touched unless the generation has changed.
     #[inline]
     pub fn with<P, R>(
         &self,
         source: &Published<P>,
+        is_right: impl FnOnce(&P, &T) -> bool,
         make: impl FnOnce(&P) -> T,
         use_it: impl FnOnce(&T) -> R,
     ) -> R {
         let wanted = source.generation();
         let current = self.value.load();
-        if current.0 >= wanted {
-            return use_it(&current.1);
+        if current.generation() >= wanted {
+            return use_it(&current.value);
         }
         drop(current);
-        let made = self.renew(source, make);
-        use_it(&made.1)
+        let renewed = self.renew(source, is_right, make);
+        use_it(&renewed.value)
     }
 
     #[cold]
-    fn renew<P>(&self, source: &Published<P>, make: impl FnOnce(&P) -> T) -> Arc<(u64, T)> {
+    fn renew<P>(
+        &self,
+        source: &Published<P>,
+        is_right: impl FnOnce(&P, &T) -> bool,
+        make: impl FnOnce(&P) -> T,
+    ) -> Arc<Dated<T>> {
         let (generation, value) = source.load();
-        let made = Arc::new((generation, make(&value)));
-        self.value.store_if(made, |old, new| old.0 < new.0)
+        let old = self.value.load_full();
+        let made_of = old.generation();
+        if made_of >= generation {
+            return old;
+        }
+        if made_of > 0 && is_right(&value, &old.value) {
+            old.generation.fetch_max(generation, Ordering::Relaxed);
+            return old;
+        }
+        let made = Arc::new(Dated::new(generation, make(&value)));
+        let is_newer = |old: &Dated<T>, new: &Dated<T>| old.generation() < new.generation();
+        self.value.store_if(made, is_newer)
     }
 }

@@ -297,7 +297,6 @@ impl EngineBuilder {
         let plan = ChainPlan {
             rules: RuleSet::new(kinds.kinds()),
             kinds: Arc::clone(&kinds),
-            related: Default::default(),
             settings: settings.clone(),
             custom: Arc::clone(&custom),
             faults: Arc::clone(&faults),
@@ -315,7 +314,7 @@ impl EngineBuilder {
             custom,
             kinds,
             settings,
-            loading: Mutex::new(()),
+            loading: Mutex::default(),
         });
         let registry = Registry::new(Arc::clone(&shared));
         machine.install_totals(Totals::of(&registry, &clock));

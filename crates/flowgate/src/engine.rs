@@ -16,6 +16,7 @@ use flowgate_rules::{
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, SlotKinds};
 
 use crate::builder::EngineBuilder;
+use crate::left::Left;
 use crate::protection::Protection;
 use crate::registry::Registry;
 use crate::request::Request;
@@ -59,7 +60,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) protection: Protection,
     /// Held while a document is put in force: loaders take turns.
-    pub(crate) loading: Mutex<()>,
+    pub(crate) loading: Mutex<Left>,
 }
 
 /// Bounds on what an engine remembers.
@@ -340,19 +341,23 @@ impl Engine {
         &self,
         change: impl FnOnce(&RuleSet, &Settings) -> Result<(RuleSet, LoadReport), RuleError>,
     ) -> Result<LoadReport, RuleError> {
-        let _turn = self.shared.take_turn();
+        let mut left = self.shared.take_turn();
         let (_, plan) = self.shared.plan.load();
         let Shared {
             settings,
             protection,
             ..
         } = &*self.shared;
-        let (rules, report) = change(&plan.rules, settings)?;
+        let (mut rules, report) = change(&plan.rules, settings)?;
         let demand = protection.prepare(&plan.rules, &rules);
+        let gone = rules.take_left();
+        // Not to be held while it is replaced: who replaces it drops it.
+        drop(plan);
         self.shared
             .plan
             .publish(self.shared.plan_of(rules, &self.registry));
         protection.settle(&demand);
+        left.add(gone);
         Ok(report)
     }
 
@@ -449,7 +454,7 @@ impl Engine {
 }
 
 impl Shared {
-    fn take_turn(&self) -> MutexGuard<'_, ()> {
+    fn take_turn(&self) -> MutexGuard<'_, Left> {
         // What the lock guards is replaced as a whole: a loader that panicked
         // has left nothing half done.
         unpoisoned(self.loading.lock())
@@ -457,7 +462,6 @@ impl Shared {
 
     fn plan_of(&self, rules: RuleSet, registry: &Arc<Registry>) -> ChainPlan {
         ChainPlan {
-            related: flowgate_slots::related_to(&rules),
             rules,
             kinds: Arc::clone(&self.kinds),
             settings: self.settings.clone(),

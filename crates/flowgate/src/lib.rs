@@ -7,6 +7,7 @@ mod closures;
 mod engine;
 mod entry;
 mod global;
+mod left;
 mod pending;
 mod protection;
 mod queued;

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 
 use flowgate_core::node::BoxSums;
 use flowgate_core::{Clock, Timestamp};
+use flowgate_rules::RuleSet;
 use flowgate_rules::system::{Demand, InboundTotals, Machine, System};
-use flowgate_rules::{Flow, RuleSet};
 
 use crate::registry::Registry;
 use crate::sampler::{Sampling, SamplingSettings};
@@ -35,8 +35,7 @@ impl Protection {
     pub(crate) fn prepare(&self, old: &RuleSet, new: &RuleSet) -> Demand {
         let old = Demand::of(&old.table::<System>());
         let mut demand = Demand::of(&new.table::<System>());
-        let flow = new.table::<Flow>();
-        demand.needs_memory = flow.acting().any(|entry| entry.rule().needs_memory());
+        demand.needs_memory = new.needs_memory();
         if !old.counts_inbound || !demand.counts_inbound {
             // Nobody has counted, or nobody will: the next rule starts from what
             // the resources have counted by then.

@@ -146,7 +146,7 @@ impl Registry {
             return true;
         }
         let (_, plan) = self.shared.plan.load();
-        plan.related.contains(name) || plan.rules.names(name)
+        plan.rules.names(name) || plan.rules.looks_at(name)
     }
 
     fn overflow_for(&self, name: &str) -> Arc<ResourceInner> {

@@ -6,7 +6,8 @@
 //! it, is said and modelled in `core::publish`; nothing is added to that here. A
 //! chain that two threads make of one plan at the same time is made twice and
 //! kept once; what rules remember is not in it but in their table, made once per
-//! resource under a lock.
+//! resource under a lock. A chain stays, the same object, as long as it would be
+//! made just so again: `ChainPlan::still_acts` says when that is.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -16,7 +17,8 @@ use flowgate_core::call::Holds;
 use flowgate_core::publish::Derived;
 use flowgate_core::sync::Ordering;
 use flowgate_core::{Block, Call, Node, NodeSnapshot, Outcome, Timestamp};
-use flowgate_slots::{CONTEXT_DEFAULT, NamedCallers, SlotChain};
+use flowgate_rules::Acting;
+use flowgate_slots::{CONTEXT_DEFAULT, ChainPlan, NamedCallers, SlotChain};
 
 use crate::call_error::CallError;
 use crate::engine::Shared;
@@ -58,6 +60,8 @@ pub(crate) struct ResourceInner {
 #[derive(Default)]
 struct Compiled {
     chain: Arc<SlotChain>,
+    /// Which rules it is made of; `None`: it was not made yet.
+    made_of: Option<Acting>,
     /// Whether calls that name no context are counted apart.
     default_context: bool,
     named: NamedCallers,
@@ -315,14 +319,21 @@ impl ResourceInner {
         if !shared.enabled.load(Ordering::Acquire) {
             return Ok(Admitted::Unguarded);
         }
-        let compile = |plan: &flowgate_slots::ChainPlan| Compiled {
-            chain: Arc::new(plan.chain_of(&self.name, &self.state)),
-            default_context: shared.limits.default_context_statistics
-                || plan.tells_default_context(&self.name),
-            named: plan.named(&self.name),
+        let is_right = |plan: &ChainPlan, compiled: &Compiled| {
+            let made_of = compiled.made_of;
+            made_of.is_some_and(|acting| plan.still_acts(acting, &self.name))
+        };
+        let compile = |plan: &ChainPlan| {
+            let named = plan.named(&self.name);
+            Compiled {
+                chain: Arc::new(plan.chain_of(&self.name, &self.state)),
+                made_of: Some(plan.acting_on(&self.name)),
+                default_context: shared.limits.default_context_statistics || named.default_context,
+                named,
+            }
         };
         let go = |compiled: &Compiled| self.enter_through(compiled, spec, wait);
-        self.chain.with(&shared.plan, compile, go)
+        self.chain.with(&shared.plan, is_right, compile, go)
     }
 
     #[inline]

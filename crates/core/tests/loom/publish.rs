@@ -11,7 +11,12 @@ use super::model;
 struct Chain(u64, u64);
 
 fn chain(derived: &Derived<Chain>, plan: &Published<u64>) -> Chain {
-    derived.with(plan, |plan| Chain(*plan, *plan), |chain| *chain)
+    derived.with(
+        plan,
+        |_, _| false,
+        |plan| Chain(*plan, *plan),
+        |chain| *chain,
+    )
 }
 
 #[test]
@@ -92,5 +97,36 @@ fn a_call_follows_two_swaps_forward_only() {
         assert!(seen.iter().all(|c| c.0 == c.1 && (1..=3).contains(&c.0)));
         publisher.join().unwrap();
         assert_eq!(chain(&derived, &plan), Chain(3, 3));
+    });
+}
+
+/// Plans of one ten make the same chain, so it stays while they follow each
+/// other. Two callers find it right, or make the next, at the same time.
+#[test]
+fn a_chain_that_stays_right_is_kept_and_no_call_uses_it_when_it_is_not() {
+    fn ten(derived: &Derived<Chain>, plan: &Published<u64>) -> u64 {
+        let chain = derived.with(
+            plan,
+            |plan, chain| chain.0 == plan / 10,
+            |plan| Chain(plan / 10, *plan),
+            |chain| *chain,
+        );
+        chain.0
+    }
+    model(3, || {
+        let plan = Arc::new(Published::new(11));
+        let derived = Arc::new(Derived::new(Chain(0, 0)));
+        assert_eq!(ten(&derived, &plan), 1);
+        let (p, d) = (Arc::clone(&plan), Arc::clone(&derived));
+        let publisher = thread::spawn(move || {
+            p.publish(12);
+            assert_eq!(ten(&d, &p), 1);
+            p.publish(21);
+            assert_eq!(ten(&d, &p), 2);
+        });
+        let seen = [ten(&derived, &plan), ten(&derived, &plan)];
+        assert!(seen[0] <= seen[1], "{seen:?}");
+        publisher.join().unwrap();
+        assert_eq!(ten(&derived, &plan), 2);
     });
 }
