@@ -5,6 +5,7 @@ mod builder;
 mod call_error;
 mod closures;
 mod engine;
+mod enter;
 mod entry;
 mod global;
 mod pending;
@@ -14,6 +15,7 @@ mod registry;
 mod request;
 mod resource;
 mod sampler;
+mod visit;
 
 pub use breaker::Breaker;
 pub use builder::{BuildError, EngineBuilder};

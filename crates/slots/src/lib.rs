@@ -25,7 +25,7 @@ mod statistic;
 pub use build::{
     CONTEXT_DEFAULT, ChainPlan, CustomSlot, NamedCallers, Position, Registry, related_to,
 };
-pub use chain::{Line, SlotChain};
+pub use chain::{Halt, Line, SlotChain};
 pub use flow::FlowSlot;
 pub use guarded::{FaultCounter, SlotError};
 pub use kinds::SlotKinds;

@@ -13,12 +13,23 @@
 //! * a derived value never goes back: an old one that is finished late does not
 //!   replace a newer one.
 //!
+//! A thread may keep derived values [at hand](at_hand), by the number that each
+//! has; then it looks at the generation and at memory of its own, and nowhere
+//! else.
+//!
 //! The pointer cell itself is `arc-swap`; the models prove the protocol of
 //! generations on top of it.
 
+pub mod at_hand;
+
+use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::sync::cell::lent;
 use crate::sync::{AtomicU64, Cell, Ordering};
+
+pub use crate::sync::cell::Lent;
+pub use at_hand::AtHand;
 
 /// A value in force, with its generation.
 #[derive(Debug)]
@@ -60,10 +71,35 @@ impl<T> Published<T> {
     }
 }
 
+/// A value made from a [`Published`] one, and from which generation.
+#[derive(Debug)]
+pub struct Dated<T> {
+    generation: u64,
+    value: T,
+}
+
+impl<T> Dated<T> {
+    /// The generation that it was made from.
+    #[inline]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
+impl<T> Deref for Dated<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
 /// A value made from a [`Published`] one, renewed when that has moved on.
 #[derive(Debug)]
 pub struct Derived<T> {
-    value: Cell<(u64, T)>,
+    number: u64,
+    value: Cell<Dated<T>>,
 }
 
 impl<T> Derived<T> {
@@ -71,34 +107,49 @@ impl<T> Derived<T> {
     /// no published value has.
     pub fn new(initial: T) -> Self {
         Derived {
-            value: Cell::new((0, initial)),
+            number: next_number(),
+            value: Cell::new(Dated {
+                generation: 0,
+                value: initial,
+            }),
         }
     }
 
-    /// Lends the value for the generation in force to `use_it`, making it with
-    /// `make` first if the one at hand is older. No reference count is touched
-    /// unless it has to be made.
+    /// Its number, which nothing else that is derived has or will have in this
+    /// process. Never 0.
     #[inline]
-    pub fn with<P, R>(
-        &self,
-        source: &Published<P>,
-        make: impl FnOnce(&P) -> T,
-        use_it: impl FnOnce(&T) -> R,
-    ) -> R {
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The value for the generation in force, made with `make` first if the one
+    /// at hand is older. No reference count is touched unless it has to be made.
+    #[inline]
+    pub fn current<P>(&self, source: &Published<P>, make: impl FnOnce(&P) -> T) -> Lent<Dated<T>> {
         let wanted = source.generation();
         let current = self.value.load();
-        if current.0 >= wanted {
-            return use_it(&current.1);
+        if current.generation >= wanted {
+            return current;
         }
         drop(current);
-        let made = self.renew(source, make);
-        use_it(&made.1)
+        self.renew(source, make)
     }
 
     #[cold]
-    fn renew<P>(&self, source: &Published<P>, make: impl FnOnce(&P) -> T) -> Arc<(u64, T)> {
+    fn renew<P>(&self, source: &Published<P>, make: impl FnOnce(&P) -> T) -> Lent<Dated<T>> {
         let (generation, value) = source.load();
-        let made = Arc::new((generation, make(&value)));
-        self.value.store_if(made, |old, new| old.0 < new.0)
+        let made = Arc::new(Dated {
+            generation,
+            value: make(&value),
+        });
+        let newer = |old: &Dated<T>, new: &Dated<T>| old.generation < new.generation;
+        lent(self.value.store_if(made, newer))
     }
+}
+
+/// Numbers are the process's, so that a thread may ask a table of its own.
+fn next_number() -> u64 {
+    // Of `std` also in models: it orders nothing, and no decision looks at it.
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }
