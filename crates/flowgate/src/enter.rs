@@ -133,7 +133,7 @@ fn on_thread<'a>(
 /// need not wait is small.
 #[cfg(feature = "tokio")]
 #[cold]
-pub(crate) fn on_timer<'a>(
+fn on_timer<'a>(
     resource: ResourceRef<'a>,
     detour: Detour,
     spec: &Spec<'_>,
@@ -146,6 +146,24 @@ pub(crate) fn on_timer<'a>(
         pending.wait_on_timer(pending.wait()).await;
         Ok(pending.begin())
     })
+}
+
+/// Enters; a wait is left to be awaited.
+#[cfg(feature = "tokio")]
+#[expect(
+    clippy::type_complexity,
+    reason = "the future has no name, and is boxed only where it waits"
+)]
+#[inline]
+pub(crate) fn acquire<'a>(
+    resource: ResourceRef<'a>,
+    spec: &Spec<'_>,
+) -> Result<Result<Entry<'a>, Block>, Pin<Box<impl Future<Output = Result<Entry<'a>, Block>>>>> {
+    match start::<false>(resource, spec) {
+        Start::In(entry) => Ok(Ok(entry)),
+        Start::Refused(block) => Ok(Err(block)),
+        Start::Aside(resource, detour) => Err(on_timer(resource, detour, spec)),
+    }
 }
 
 #[cold]

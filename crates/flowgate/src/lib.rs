@@ -2,6 +2,7 @@
 
 mod breaker;
 mod builder;
+mod by_name;
 mod call_error;
 mod closures;
 mod engine;

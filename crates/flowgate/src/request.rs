@@ -176,10 +176,9 @@ impl<'a, 'r> Request<'a, 'r> {
     /// [`Block`] if a rule refuses.
     #[cfg(feature = "tokio")]
     pub async fn acquire(self) -> Result<Entry<'a>, Block> {
-        match enter::start::<false>(self.resource, &self.spec) {
-            Start::In(entry) => Ok(entry),
-            Start::Refused(block) => Err(block),
-            Start::Aside(resource, detour) => enter::on_timer(resource, detour, &self.spec).await,
+        match enter::acquire(self.resource, &self.spec) {
+            Ok(answer) => answer,
+            Err(wait) => wait.await,
         }
     }
 

@@ -11,7 +11,7 @@ use flowgate_core::{Block, Call, Node, NodeSnapshot, Outcome, Timestamp};
 
 use crate::call_error::CallError;
 use crate::engine::Shared;
-use crate::enter::{self, Start};
+use crate::enter;
 use crate::entry::{Entry, Stay};
 use crate::pending::Pending;
 use crate::registry::{Bound, NamedNodes, Registry};
@@ -113,10 +113,9 @@ impl Resource {
     /// [`Block`] if a rule refuses.
     #[cfg(feature = "tokio")]
     pub async fn acquire(&self) -> Result<Entry<'_>, Block> {
-        match enter::start::<false>(ResourceRef::Lent(&self.inner), &Spec::PLAIN) {
-            Start::In(entry) => Ok(entry),
-            Start::Refused(block) => Err(block),
-            Start::Aside(resource, detour) => enter::on_timer(resource, detour, &Spec::PLAIN).await,
+        match enter::acquire(ResourceRef::Lent(&self.inner), &Spec::PLAIN) {
+            Ok(answer) => answer,
+            Err(wait) => wait.await,
         }
     }
 
