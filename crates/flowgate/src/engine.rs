@@ -16,11 +16,12 @@ use flowgate_rules::{
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, SlotKinds};
 
 use crate::builder::EngineBuilder;
+use crate::enter;
 use crate::left::Left;
 use crate::protection::Protection;
 use crate::registry::Registry;
-use crate::request::Request;
-use crate::resource::Resource;
+use crate::request::{Request, Spec};
+use crate::resource::{Resource, ResourceRef};
 use crate::sampler::Sample;
 
 /// What one or many services are guarded by: a clock, the resources and their
@@ -143,6 +144,7 @@ impl Engine {
     // Calls.
 
     /// A handle to the resource `name`: get it once, use it many times.
+    #[inline]
     pub fn resource(&self, name: &str) -> Resource {
         self.registry.resource(name)
     }
@@ -152,8 +154,12 @@ impl Engine {
     /// # Errors
     ///
     /// [`Block`](crate::Block) if a rule refuses.
+    #[inline]
     pub fn entry(&self, name: &str) -> Result<crate::Entry<'static>, crate::Block> {
-        self.request(name).entry()
+        enter::enter(
+            ResourceRef::Held(self.registry.for_call(name)),
+            &Spec::PLAIN,
+        )
     }
 
     /// Asks to enter the resource `name`; never waits.
@@ -161,8 +167,12 @@ impl Engine {
     /// # Errors
     ///
     /// [`Block`](crate::Block) if a rule refuses, or would have the call wait.
+    #[inline]
     pub fn try_entry(&self, name: &str) -> Result<crate::Entry<'static>, crate::Block> {
-        self.request(name).try_entry()
+        enter::try_enter(
+            ResourceRef::Held(self.registry.for_call(name)),
+            &Spec::PLAIN,
+        )
     }
 
     /// Asks to enter the resource `name`; waits without holding up the thread.
@@ -177,6 +187,7 @@ impl Engine {
 
     /// A call of the resource `name` with an origin, context, weight, priority,
     /// direction or arguments.
+    #[inline]
     pub fn request<'r>(&self, name: &str) -> Request<'static, 'r> {
         Request::owned(self.registry.for_call(name))
     }

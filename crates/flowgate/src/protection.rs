@@ -52,17 +52,16 @@ impl Protection {
     }
 }
 
-/// Sums over the resources of an engine, which it does not keep alive.
+/// Sums over the resources of an engine, which it does not keep alive, nor its
+/// clock: chains get here, and threads keep chains that are in force no more.
 pub(crate) struct Totals {
     registry: Weak<Registry>,
-    clock: Clock,
 }
 
 impl Totals {
-    pub(crate) fn of(registry: &Arc<Registry>, clock: &Clock) -> Arc<Self> {
+    pub(crate) fn of(registry: &Arc<Registry>) -> Arc<Self> {
         Arc::new(Totals {
             registry: Arc::downgrade(registry),
-            clock: clock.clone(),
         })
     }
 }
@@ -76,13 +75,13 @@ impl InboundTotals for Totals {
     }
 
     fn boxes(&self) -> Vec<BoxSums> {
-        let now = self.clock.now();
         let mut boxes: BTreeMap<Timestamp, BoxSums> = BTreeMap::new();
         let mut add = |sums: BoxSums| match boxes.get_mut(&sums.start) {
             Some(total) => total.add(&sums),
             None => drop(boxes.insert(sums.start, sums)),
         };
         if let Some(registry) = self.registry.upgrade() {
+            let now = registry.now();
             registry.for_each(|resource| {
                 let boxes = resource.node.inbound_boxes(now);
                 boxes.into_iter().for_each(&mut add);

@@ -23,7 +23,7 @@ mod slot;
 mod statistic;
 
 pub use build::{CONTEXT_DEFAULT, ChainPlan, CustomSlot, NamedCallers, Position, Registry};
-pub use chain::{Line, SlotChain};
+pub use chain::{Halt, Line, SlotChain};
 pub use flow::FlowSlot;
 pub use guarded::{FaultCounter, SlotError};
 pub use kinds::SlotKinds;

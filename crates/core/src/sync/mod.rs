@@ -14,7 +14,7 @@
 //! Open to Flowgate's other crates, whose lock-free parts have models too; no
 //! part of what users are promised.
 
-mod cell;
+pub(crate) mod cell;
 #[cfg(loom)]
 mod modelled;
 #[cfg(shuttle)]
@@ -46,6 +46,12 @@ pub use std::sync::atomic::{
 };
 #[cfg(not(any(loom, shuttle)))]
 pub use std::sync::{Mutex, MutexGuard, OnceLock};
+
+#[cfg(not(any(loom, shuttle)))]
+pub use std::thread_local;
+
+#[cfg(shuttle)]
+pub use shuttle::thread_local;
 
 pub use cell::Cell;
 

@@ -156,7 +156,10 @@ impl<K: RuleKind> RuleTable<K> {
         let active = admitted.iter().filter(|admitted| **admitted).count();
 
         // A rule that is left out takes its id along.
-        let ids = given.iter().zip(&admitted).filter(|(_, admitted)| **admitted);
+        let ids = given
+            .iter()
+            .zip(&admitted)
+            .filter(|(_, admitted)| **admitted);
         let ids = ids.filter_map(|(rule, _)| rule.id().map(str::to_owned));
         let ids: HashSet<String> = ids.collect();
         let has_ids = !ids.is_empty() || self.ids.len() > 0;

@@ -25,12 +25,23 @@
 //! the last to hold it. So `publish` keeps what is replaced until nobody else
 //! holds it, and looks whenever it is called.
 //!
+//! A thread may keep derived values [at hand](at_hand), by the number that each
+//! has; then it looks at the generation and at memory of its own, and nowhere
+//! else.
+//!
 //! The pointer cell itself is `arc-swap`; the models prove the protocol of
 //! generations on top of it.
 
+pub mod at_hand;
+
+use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::sync::cell::lent;
 use crate::sync::{AtomicU64, Cell, Mutex, Ordering, unpoisoned};
+
+pub use crate::sync::cell::Lent;
+pub use at_hand::AtHand;
 
 /// A value in force, with its generation.
 #[derive(Debug)]
@@ -80,15 +91,10 @@ impl<T> Published<T> {
     }
 }
 
-/// A value made from a [`Published`] one, renewed when that has moved on.
+/// A value made from a [`Published`] one, and the latest generation under which
+/// it was made or found right.
 #[derive(Debug)]
-pub struct Derived<T> {
-    value: Cell<Dated<T>>,
-}
-
-/// A value, and the latest generation under which it was made or found right.
-#[derive(Debug)]
-struct Dated<T> {
+pub struct Dated<T> {
     generation: AtomicU64,
     value: T,
 }
@@ -101,11 +107,28 @@ impl<T> Dated<T> {
         }
     }
 
+    /// The latest generation under which it was made or found right.
     #[inline]
-    fn generation(&self) -> u64 {
+    pub fn generation(&self) -> u64 {
         // Relaxed, as where it is raised: the value is as it always was.
         self.generation.load(Ordering::Relaxed)
     }
+}
+
+impl<T> Deref for Dated<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+/// A value made from a [`Published`] one, renewed when that has moved on.
+#[derive(Debug)]
+pub struct Derived<T> {
+    number: u64,
+    value: Cell<Dated<T>>,
 }
 
 impl<T> Derived<T> {
@@ -113,30 +136,36 @@ impl<T> Derived<T> {
     /// no published value has.
     pub fn new(initial: T) -> Self {
         Derived {
+            number: next_number(),
             value: Cell::new(Dated::new(0, initial)),
         }
     }
 
-    /// Lends the value for the generation in force to `use_it`. If the one at
-    /// hand is older, `is_right` says of one that was made whether it would be
-    /// made just so from what is in force now; if not, `make` makes it anew. No
-    /// reference count is touched unless the generation has changed.
+    /// Its number, which nothing else that is derived has or will have in this
+    /// process. Never 0.
     #[inline]
-    pub fn with<P, R>(
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The value for the generation in force. If the one at hand is older,
+    /// `is_right` says of one that was made whether it would be made just so from
+    /// what is in force now; if not, `make` makes it anew. No reference count is
+    /// touched unless the generation has changed.
+    #[inline]
+    pub fn current<P>(
         &self,
         source: &Published<P>,
         is_right: impl FnOnce(&P, &T) -> bool,
         make: impl FnOnce(&P) -> T,
-        use_it: impl FnOnce(&T) -> R,
-    ) -> R {
+    ) -> Lent<Dated<T>> {
         let wanted = source.generation();
         let current = self.value.load();
         if current.generation() >= wanted {
-            return use_it(&current.value);
+            return current;
         }
         drop(current);
-        let renewed = self.renew(source, is_right, make);
-        use_it(&renewed.value)
+        self.renew(source, is_right, make)
     }
 
     #[cold]
@@ -145,19 +174,26 @@ impl<T> Derived<T> {
         source: &Published<P>,
         is_right: impl FnOnce(&P, &T) -> bool,
         make: impl FnOnce(&P) -> T,
-    ) -> Arc<Dated<T>> {
+    ) -> Lent<Dated<T>> {
         let (generation, value) = source.load();
         let old = self.value.load_full();
         let made_of = old.generation();
         if made_of >= generation {
-            return old;
+            return lent(old);
         }
         if made_of > 0 && is_right(&value, &old.value) {
             old.generation.fetch_max(generation, Ordering::Relaxed);
-            return old;
+            return lent(old);
         }
         let made = Arc::new(Dated::new(generation, make(&value)));
         let is_newer = |old: &Dated<T>, new: &Dated<T>| old.generation() < new.generation();
-        self.value.store_if(made, is_newer)
+        lent(self.value.store_if(made, is_newer))
     }
+}
+
+/// Numbers are the process's, so that a thread may ask a table of its own.
+fn next_number() -> u64 {
+    // Of `std` also in models: it orders nothing, and no decision looks at it.
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed)
 }
