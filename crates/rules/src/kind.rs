@@ -73,6 +73,19 @@ pub trait RuleKind: Sized + Send + Sync + 'static {
         None
     }
 
+    /// The other resource whose figures the rule looks at: that has statistics
+    /// of its own, as resources have that rules name. Default: none.
+    fn looks_at(rule: &Self::Rule) -> Option<&str> {
+        let _ = rule;
+        None
+    }
+
+    /// Whether the rule asks how much memory is in use. Default: no.
+    fn needs_memory(rule: &Self::Rule) -> bool {
+        let _ = rule;
+        false
+    }
+
     /// What the rule says that every rule says.
     fn head(rule: &Self::Rule) -> &Head;
 

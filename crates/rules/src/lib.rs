@@ -92,7 +92,7 @@ pub use isolation::{Isolation, IsolationRule};
 pub use kind::{KindSpec, RuleKind, Scope};
 pub use kinds::Kinds;
 pub use param_flow::{ParamFlow, ParamFlowRule, ParamState};
-pub use set::RuleSet;
+pub use set::{Acting, RuleSet};
 pub use settings::Settings;
 pub use system::{Bbr, System, SystemRule};
 pub use table::{RuleEntry, RuleInfo, RuleTable};

@@ -48,6 +48,7 @@ impl Taken {
 
 impl Cell for Taken {
     type Limit = u64;
+    type Align = u64;
 
     fn reset(&self, _: &u64, _: Timestamp) {
         self.0.store(0, Ordering::Relaxed);

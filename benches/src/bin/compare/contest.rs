@@ -149,3 +149,57 @@ pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
         count => (figures[count / 2 - 1] + figures[count / 2]) / 2.0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUDGET: Budget = Budget {
+        rounds: 5,
+        time: Duration::ZERO,
+    };
+
+    #[test]
+    fn disturbed_rounds_are_left_out_of_the_medians() {
+        let budget = Budget {
+            time: Duration::from_secs(3_600),
+            ..BUDGET
+        };
+        let mut turns = 0;
+        let medians = in_turn(budget, &mut |side| {
+            turns += 1;
+            // Every other pair has a disturbed side, and takes much longer.
+            let undisturbed = turns % 4 != 2;
+            let ns = if undisturbed { 10.0 } else { 1_000.0 };
+            Round {
+                ns: ns * (side + 1) as f64,
+                undisturbed,
+            }
+        });
+        assert_eq!(medians.rounds, 5);
+        assert_eq!([medians.ours, medians.theirs], [10.0, 20.0]);
+    }
+
+    #[test]
+    fn a_contest_without_one_undisturbed_round_ends_and_says_so() {
+        let medians = in_turn(BUDGET, &mut |_| Round {
+            ns: 7.0,
+            undisturbed: false,
+        });
+        assert_eq!((medians.rounds, medians.ours), (0, 7.0));
+    }
+
+    #[test]
+    fn the_median_is_the_middle_one_or_between_the_two_middle_ones() {
+        assert_eq!(median(vec![9.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![9.0, 1.0, 2.0, 4.0]), 3.0);
+        assert_eq!(median(vec![]), 0.0);
+    }
+
+    #[test]
+    fn three_percent_of_waiting_is_still_hardly_waited() {
+        let round = Duration::from_millis(1);
+        assert!(hardly_waited(30_000, round));
+        assert!(!hardly_waited(30_001, round));
+    }
+}

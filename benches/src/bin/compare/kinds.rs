@@ -2,6 +2,7 @@
 //! under no rule.
 
 use anyhow::Result;
+use flowgate_bench::TEN_RULES;
 
 use crate::contest::{Budget, contest, repeat};
 use crate::entries::{call, passing};
@@ -14,24 +15,6 @@ const QUEUEING: &str = r#"{"flow": [{"resource": "orders", "count": 1e9, "contro
 const CONCURRENCY: &str = r#"{"isolation": [{"resource": "orders", "count": 1000000}]}"#;
 const BREAKER: &str = r#"{"degrade": [
     {"resource": "orders", "grade": 1, "count": 0.5, "timeWindow": 10}]}"#;
-
-/// Ten rules as one who is careful writes them: a limit per second and one per
-/// minute, one that warms up, one that spaces, one that is only tried out, calls
-/// in flight by a flow rule and by an isolation rule, and a breaker of each
-/// strategy.
-pub(crate) const TEN_RULES: &str = r#"{
-    "flow": [
-        {"resource": "orders", "count": 1e9},
-        {"resource": "orders", "count": 1e9, "statIntervalMs": 60000},
-        {"resource": "orders", "count": 1e9, "controlBehavior": 1},
-        {"resource": "orders", "count": 1e9, "controlBehavior": 2},
-        {"resource": "orders", "count": 1e9, "mode": "observe"},
-        {"resource": "orders", "count": 1e6, "grade": 0}],
-    "isolation": [{"resource": "orders", "count": 1000000}],
-    "degrade": [
-        {"resource": "orders", "grade": 0, "count": 500, "timeWindow": 10},
-        {"resource": "orders", "grade": 1, "count": 0.5, "timeWindow": 10},
-        {"resource": "orders", "grade": 2, "count": 1000, "timeWindow": 10}]}"#;
 
 fn more_than_no_rule(budget: Budget, document: &str) -> Result<Figures> {
     let (_engine, orders) = passing(document)?;

@@ -237,6 +237,15 @@ impl RuleKind for Flow {
         rule.accounted()
     }
 
+    fn looks_at(rule: &FlowRule) -> Option<&str> {
+        let reference = rule.ref_resource.as_deref();
+        reference.filter(|_| rule.strategy == Strategy::Relate)
+    }
+
+    fn needs_memory(rule: &FlowRule) -> bool {
+        rule.needs_memory()
+    }
+
     fn head(rule: &FlowRule) -> &Head {
         &rule.head
     }

@@ -37,6 +37,7 @@ impl ParamFlowRule {
 
 impl Cell for Level {
     type Limit = Quota;
+    type Align = u64;
 
     fn reset(&self, quota: &Quota, since: Timestamp) {
         // The slot is opened with a release after this.
