@@ -70,7 +70,7 @@ impl RuleKind for Telling {
 }
 
 impl Decide for Telling {
-    const BLOCK: BlockKind = BlockKind::Custom;
+    const BLOCK: BlockKind = BlockKind::Custom("telling");
     const HEARS_EXITS: bool = false;
 
     fn decide(rule: &InForce<Self>, _: &mut Call<'_>) -> Decision {
@@ -159,14 +159,20 @@ fn what_a_rule_remembers_is_dropped_by_who_loads_and_not_by_a_caller() {
             .filter(|(name, _)| name.starts_with("dropped"));
         own.map(|(_, thread)| *thread).collect()
     };
-    resources.iter().for_each(|resource| drop(asked(resource)));
+    for resource in &resources {
+        asked(resource);
+    }
     let (loader, caller) = (thread::current().id(), |call: &(dyn Fn() + Sync)| {
         thread::scope(|scope| scope.spawn(call).join().unwrap());
     });
     // Both rules go. Their chains still have them, and no call has come since.
     load(&engine, &[]);
     assert_eq!(dropped(), []);
-    caller(&|| resources.iter().for_each(|resource| drop(asked(resource))));
+    caller(&|| {
+        for resource in &resources {
+            asked(resource);
+        }
+    });
     assert_eq!(dropped(), [], "the callers' chains were not the last");
     engine.load_json("flow", "[]").unwrap();
     assert_eq!(dropped(), [loader; 2]);
