@@ -159,11 +159,14 @@ fn what_a_rule_remembers_is_dropped_by_who_loads_and_not_by_a_caller() {
             .filter(|(name, _)| name.starts_with("dropped"));
         own.map(|(_, thread)| *thread).collect()
     };
-    for resource in &resources {
-        asked(resource);
-    }
     let (loader, caller) = (thread::current().id(), |call: &(dyn Fn() + Sync)| {
         thread::scope(|scope| scope.spawn(call).join().unwrap());
+    });
+    // Not on this thread, which would keep their chains at hand.
+    caller(&|| {
+        for resource in &resources {
+            asked(resource);
+        }
     });
     // Both rules go. Their chains still have them, and no call has come since.
     load(&engine, &[]);

@@ -28,7 +28,8 @@
 //! out.
 //!
 //! **What it keeps alive**: for each place at most [`SPARES_MAX`] and one values
-//! of one generation, until another has the place or the thread ends.
+//! of one generation, until another has the place, the table is cleared or the
+//! thread ends.
 
 use std::cell::Cell;
 
@@ -128,6 +129,19 @@ impl<V> AtHand<V> {
         place.newcomer.set(NOBODY);
         // Last: what is dropped may come here again.
         drop(old);
+    }
+
+    /// Empties the table.
+    #[cold]
+    pub fn clear(&self) {
+        for place in &self.places {
+            let old = (place.value.take(), place.spares.take());
+            place.number.set(0);
+            place.generation.set(0);
+            place.newcomer.set(NOBODY);
+            // Last, as above; what comes here again meanwhile stays.
+            drop(old);
+        }
     }
 
     #[cold]
@@ -274,6 +288,12 @@ mod tests {
         assert_eq!(Rc::strong_count(&value), 1 + 1 + SPARES_MAX);
         at_hand.give_place(1, 2);
         assert_eq!(Rc::strong_count(&value), 1);
+        at_hand.put(1, 2, Rc::clone(&value));
+        at_hand.clear();
+        assert_eq!(Rc::strong_count(&value), 1);
+        at_hand.put(1, 2, Rc::clone(&value));
+        assert_eq!(Rc::strong_count(&value), 1, "the place is nobody's");
+        at_hand.give_place(1, 2);
         at_hand.put(1, 2, Rc::clone(&value));
         drop(at_hand);
         assert_eq!(Rc::strong_count(&value), 1);
