@@ -464,6 +464,13 @@ impl Engine {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        crate::visit::let_go();
+        crate::by_name::let_go();
+    }
+}
+
 impl Shared {
     fn take_turn(&self) -> MutexGuard<'_, Left> {
         // What the lock guards is replaced as a whole: a loader that panicked
