@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate_core::call::{Holds, TICKETS_INLINE};
+use flowgate_core::call::{Holds, Seats, TICKETS_INLINE};
 use flowgate_core::{Departure, Node, Nodes, Outcome, Ticket, Timestamp, Traffic};
 use flowgate_slots::{Slot, SlotChain, StatisticSlot};
 use smallvec::SmallVec;
@@ -46,6 +46,8 @@ pub(crate) struct Stay {
     pub(crate) entered: Timestamp,
     pub(crate) weight: u32,
     pub(crate) traffic: Traffic,
+    /// From where it is in flight.
+    pub(crate) seats: Seats,
     /// How long it was told to wait.
     pub(crate) waited: Duration,
     /// Entered while a panic was unwinding: that panic is not this call's.
@@ -95,6 +97,7 @@ impl<'a> Guarded<'a> {
             weight: stay.weight,
             outcome,
             nodes: stay.nodes(&resource.node),
+            seats: stay.seats,
             tickets: reports_to.map_or(&[], |reports_to| &reports_to.tickets),
             slot: 0,
         };

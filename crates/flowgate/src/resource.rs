@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use flowgate_core::call::Holds;
+use flowgate_core::call::{Holds, Seats};
 use flowgate_core::publish::Derived;
 use flowgate_core::sync::Ordering;
 use flowgate_core::{Block, Call, Node, NodeSnapshot, Outcome, Timestamp};
@@ -338,6 +338,7 @@ impl ResourceInner {
             entered: now,
             weight: spec.weight,
             traffic: spec.traffic,
+            seats: Seats::default(),
             waited: Duration::ZERO,
             in_panic: std::thread::panicking(),
             origin: (!spec.origin.is_empty()).then(|| self.origin(spec.origin, compiled)),
@@ -347,6 +348,7 @@ impl ResourceInner {
         let mut call = self.call(spec, &stay, now, Holds::default());
         call.may_wait = wait != Wait::Refuses;
         call.may_queue = wait == Wait::Is;
+        call.holds.may_give_up = wait == Wait::IsTheCallers;
         let chain = &compiled.chain;
         if let Some(line) = chain.enter(&mut call)? {
             let chain = Arc::clone(chain);
@@ -354,6 +356,7 @@ impl ResourceInner {
         }
         let mut holds = call.holds;
         stay.entered = holds.charged;
+        stay.seats = holds.seats;
         if wait == Wait::IsTheCallers || !holds.wait.is_zero() {
             let chain = Arc::clone(chain);
             return Ok(Admitted::Pending(Admission { chain, holds, stay }));
@@ -372,13 +375,18 @@ impl ResourceInner {
         granted: Granted,
         spec: &Spec<'_>,
     ) -> Result<Admission, Block> {
-        let Granted { chain, stay, holds } = granted;
+        let Granted {
+            chain,
+            mut stay,
+            holds,
+        } = granted;
         let now = self.shared.clock.now();
         let mut call = self.call(spec, &stay, now, holds);
         if let Some(line) = chain.enter(&mut call)? {
             return Err(chain.turn_away(&mut call, line));
         }
         let holds = call.holds;
+        stay.seats = holds.seats;
         Ok(Admission { chain, holds, stay })
     }
 
