@@ -76,6 +76,14 @@ pub struct Seats {
 }
 
 impl Seats {
+    /// Of a call that is in flight from `seat` at `place`, and at no other node.
+    #[inline]
+    pub(super) fn of(place: Place, seat: Option<Seat>) -> Self {
+        let mut seats = Seats::default();
+        seats.note(place as usize, seat);
+        seats
+    }
+
     /// Notes where the call is in flight at the node of place `at`.
     #[inline]
     fn note(&mut self, at: usize, seat: Option<Seat>) {

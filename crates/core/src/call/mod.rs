@@ -1,6 +1,7 @@
 //! The words of a call: what it is, what it holds, how it is decided, and how
 //! it ends.
 
+mod alone;
 mod arg;
 mod holds;
 
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use crate::block::Block;
 use crate::node::Node;
+use crate::node::permits::Share;
 use crate::time::Timestamp;
 
 pub use arg::{Arg, Digest};

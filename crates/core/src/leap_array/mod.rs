@@ -57,6 +57,7 @@
 mod beside;
 mod borrow;
 pub mod cell;
+mod lease;
 pub mod passes;
 mod sliding;
 
@@ -74,6 +75,7 @@ pub(crate) use beside::at_rest;
 pub(crate) use beside::look;
 pub use borrow::{BorrowRefused, Borrowed, Loan};
 use cell::{Counter, Lap};
+pub use lease::{Lease, Leases};
 pub use passes::{Full, PassCell, Passes, Span, Taken};
 pub use sliding::SlidingWindow;
 

@@ -7,7 +7,6 @@
 
 use std::time::Duration;
 
-use crate::sync::Ordering;
 use crate::time::Timestamp;
 
 use super::sums::{Sums, least};
@@ -69,8 +68,7 @@ impl Node {
     /// the difference of two counters: if they do not stand still for a moment,
     /// all its calls are taken for inbound ones.
     pub fn inbound_in_flight(&self) -> u64 {
-        // Relaxed: as in `Node::twin_for`.
-        let inbound = self.direction.load(Ordering::Relaxed) == INBOUND;
+        let inbound = self.first_direction() == INBOUND;
         match (inbound, self.twin()) {
             (true, None) => self.in_flight(),
             (true, Some(outbound)) => {
@@ -91,7 +89,7 @@ impl Node {
     /// What inbound calls have counted in each box of the second view, the
     /// oldest first. Passes borrowed for it are told with its last box.
     pub fn inbound_boxes(&self, now: Timestamp) -> Vec<BoxSums> {
-        let inbound = self.direction.load(Ordering::Relaxed) == INBOUND;
+        let inbound = self.first_direction() == INBOUND;
         match (inbound, self.twin()) {
             (true, None) => self.boxes(now, None),
             (true, Some(outbound)) => self.boxes(now, Some(outbound)),

@@ -22,6 +22,7 @@
 mod account;
 mod calls;
 mod figures;
+mod idle;
 mod passes;
 pub mod permits;
 mod reading;
@@ -33,8 +34,9 @@ pub mod views;
 use std::sync::Arc;
 
 use crate::call::Traffic;
-use crate::leap_array::{Borrowed, LeapArray, Window};
+use crate::leap_array::{Borrowed, LeapArray, Lease, Window};
 use crate::metric::MetricBucket;
+use crate::striped::Striped;
 use crate::sync::{AtomicU8, AtomicU64, OnceLock, Ordering};
 use crate::time::Timestamp;
 
@@ -62,6 +64,8 @@ pub struct Node {
 struct Counts {
     ring: LeapArray<MetricBucket>,
     borrowed: Borrowed,
+    /// What threads have reserved of the second view in advance.
+    leases: Striped<Lease>,
     views: Views,
     permits: Permits,
     /// Calls of this node that stand in the line of their resource.
@@ -72,6 +76,8 @@ struct Counts {
 const UNDECIDED: u8 = 0;
 const INBOUND: u8 = 1;
 const OUTBOUND: u8 = 2;
+/// Beside one of these: no call has come since, see [`idle`].
+const RESTING: u8 = 0x80;
 
 impl Node {
     /// A node that has counted nothing.
@@ -121,7 +127,8 @@ impl Node {
             Traffic::Inbound => INBOUND,
             Traffic::Outbound => OUTBOUND,
         };
-        // Relaxed: set once, and only its own value matters.
+        // Relaxed: only its own value matters. Every call looks here: that is how
+        // a node knows that calls still come.
         let first = self.direction.load(Ordering::Relaxed);
         if first == mine {
             return None;
@@ -131,17 +138,27 @@ impl Node {
 
     #[cold]
     fn settle_direction(&self, mine: u8) -> Option<&Node> {
-        let settled =
-            self.direction
-                .compare_exchange(UNDECIDED, mine, Ordering::Relaxed, Ordering::Relaxed);
-        match settled {
-            Ok(_) => None,
-            Err(first) if first == mine => None,
-            Err(_) => {
+        let settle = |found: u8| match found & !RESTING {
+            UNDECIDED => Some(mine),
+            first => (found != first).then_some(first),
+        };
+        let found = self
+            .direction
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, settle);
+        match found.unwrap_or_else(|found| found) & !RESTING {
+            UNDECIDED => None,
+            first if first == mine => None,
+            _ => {
                 let twin = &self.counts().twin;
                 Some(twin.get_or_init(|| Box::new(Node::new(&self.settings))))
             }
         }
+    }
+
+    /// The direction of the first call.
+    fn first_direction(&self) -> u8 {
+        // Relaxed: set once, but for the mark, and only its own value matters.
+        self.direction.load(Ordering::Relaxed) & !RESTING
     }
 
     /// The ring that passes are counted in.
@@ -176,6 +193,7 @@ impl Counts {
         Counts {
             ring: LeapArray::with_width(settings.box_ns, settings.boxes),
             borrowed: Borrowed::new(settings.second.windows()),
+            leases: Striped::default(),
             views: Views::default(),
             permits: Permits::new(),
             queued: AtomicU64::new(0),

@@ -9,7 +9,7 @@ use crate::metric::MetricEvent;
 use crate::seat::Seat;
 use crate::time::Timestamp;
 
-use super::Node;
+use super::{Counts, Node};
 
 impl Node {
     /// Counts passes that nothing limits.
@@ -32,20 +32,43 @@ impl Node {
     }
 
     /// Takes `weight` passes of the second view if it then holds no more than
-    /// `limit`, in one atomic step.
+    /// `limit`, in one atomic step. The sum that comes with them is what calls
+    /// have passed, and what was taken in advance meanwhile.
     ///
     /// # Errors
     ///
     /// [`Full`] if there is no room; nothing has changed then.
     #[inline]
     pub fn reserve(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
-        self.ring().reserve(
-            now,
-            weight,
-            self.settings.second,
-            limit,
-            Some(&self.counts().borrowed),
-        )
+        self.reclaim();
+        let (span, borrowed) = (self.settings.second, Some(&self.counts().borrowed));
+        self.ring().reserve(now, weight, span, limit, borrowed)
+    }
+
+    /// The same for a limit that does not move, where nobody asks how many have
+    /// passed: where threads meet, a call may be one for which its thread has
+    /// reserved in advance. The sum that comes with it may be the limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::reserve`].
+    #[inline]
+    pub fn take(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
+        let Counts {
+            ring,
+            borrowed,
+            leases,
+            ..
+        } = self.counts();
+        let span = self.settings.second;
+        ring.reserve_leased(now, weight, span, limit, borrowed, leases)
+    }
+
+    /// Has back what was reserved in advance, and not used; whether there was any.
+    #[inline]
+    fn reclaim(&self) -> bool {
+        let Counts { ring, leases, .. } = self.counts();
+        leases.is_spread() && ring.reclaim(leases, |_| true)
     }
 
     /// Whether [`Node::reserve`] would find room for a call that holds `own` here
@@ -63,7 +86,11 @@ impl Node {
         };
         let (span, borrowed) = (self.settings.second, Some(&self.counts().borrowed));
         let more = weight.saturating_sub(taken);
-        let probed = self.ring().probe(now, more, span, limit, borrowed, loan);
+        let probe = || self.ring().probe(now, more, span, limit, borrowed, loan);
+        let probed = match probe() {
+            Err(_) if self.reclaim() => probe(),
+            probed => probed,
+        };
         probed.map_err(|full| Full {
             sum: full.sum.saturating_sub(u64::from(taken)),
             ..full
@@ -89,6 +116,7 @@ impl Node {
         limit: u64,
     ) -> Result<(Loan, Duration), BorrowRefused> {
         let wait_max = self.settings.borrow_wait_max;
+        self.reclaim();
         self.ring().borrow(
             now,
             weight,
@@ -101,6 +129,7 @@ impl Node {
 
     /// Whether [`Node::borrow`] would find a window; takes nothing.
     pub fn may_borrow(&self, now: Timestamp, weight: u32, limit: u64) -> bool {
+        self.reclaim();
         self.ring().may_borrow(
             now,
             weight,

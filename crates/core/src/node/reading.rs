@@ -2,13 +2,14 @@
 
 use std::ops::RangeInclusive;
 
+use crate::leap_array::Leases;
 use crate::sync::Ordering;
 use crate::time::Timestamp;
 
 use super::figures::{NodeSnapshot, RawFigures};
 use super::settings::{MINUTE_SECONDS, SECOND_NS};
 use super::sums::{Sums, least};
-use super::{INBOUND, Node, UNDECIDED, stripes};
+use super::{Counts, INBOUND, Node, UNDECIDED, stripes};
 
 impl Node {
     /// Calls in flight.
@@ -24,16 +25,19 @@ impl Node {
 
     /// Whether any call has ever come here.
     pub fn was_used(&self) -> bool {
-        self.direction.load(Ordering::Relaxed) != UNDECIDED
+        self.first_direction() != UNDECIDED
     }
 
     /// Passes in the second view.
     pub fn passes_in_second(&self, now: Timestamp) -> u64 {
-        if self.known().is_none() {
+        let Some(counts) = self.known() else {
             return 0;
-        }
-        self.ring()
-            .passes_in(now, self.settings.second, Some(&self.counts().borrowed))
+        };
+        let (span, borrowed) = (self.settings.second, Some(&counts.borrowed));
+        let head = self.present(now).number();
+        let boxes = span.first(head, 0)..=head;
+        let counted = || self.ring().passes_in(now, span, borrowed);
+        counts.leases.used(&boxes, counted)
     }
 
     /// Passes in the calendar second before the one of `now`, those admitted on
@@ -64,7 +68,7 @@ impl Node {
     /// The inbound calls' part of all figures at `now`, if there were any.
     pub fn inbound(&self, now: Timestamp) -> Option<RawFigures> {
         let twin = self.twin().map(|twin| twin.own_raw(now));
-        match (self.direction.load(Ordering::Relaxed), twin) {
+        match (self.first_direction(), twin) {
             (INBOUND, None) => Some(self.own_raw(now)),
             (INBOUND, Some(outbound)) => Some(self.own_raw(now).without(&outbound)),
             (_, twin) => twin,
@@ -81,7 +85,7 @@ impl Node {
         raw
     }
 
-    fn own_raw(&self, now: Timestamp) -> RawFigures {
+    pub(super) fn own_raw(&self, now: Timestamp) -> RawFigures {
         if self.known().is_none() {
             return RawFigures::default();
         }
@@ -118,7 +122,15 @@ impl Node {
     }
 
     pub(super) fn sum(&self, boxes: RangeInclusive<u64>) -> Sums {
-        (self.known()).map_or_else(Sums::default, |counts| stripes::sums(&counts.ring, boxes))
+        let Some(Counts { ring, leases, .. }) = self.known() else {
+            return Sums::default();
+        };
+        let mut total = stripes::sums(ring, boxes.clone());
+        if leases.is_spread() {
+            let counted = || stripes::sums(ring, boxes.clone()).pass;
+            total.pass = leases.used(&boxes, counted);
+        }
+        total
     }
 }
 

@@ -39,6 +39,10 @@
 //! A stripe belongs to a [seat](crate::seat). The next thread on it sees all
 //! that the one before has stored, and turns the stripe if need be; until then
 //! readers count what is in it as long as its box is asked for.
+#![cfg_attr(
+    not(loom),
+    expect(unreachable_pub, reason = "models reach what only nodes use")
+)]
 
 use std::ops::RangeInclusive;
 

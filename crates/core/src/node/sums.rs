@@ -1,4 +1,8 @@
 //! Sums over the boxes of a node.
+#![cfg_attr(
+    not(loom),
+    expect(unreachable_pub, reason = "models reach what only nodes use")
+)]
 
 use crate::leap_array::Window;
 use crate::metric::{MetricBucket, MetricEvent};
@@ -44,6 +48,12 @@ impl Sums {
         self.cancelled += other.cancelled;
         self.rt_min_ns = least(self.rt_min_ns, other.rt_min_ns);
         self.concurrency_max = self.concurrency_max.max(other.concurrency_max);
+    }
+
+    /// Whether nothing was counted at all.
+    #[cfg(not(loom))]
+    pub(super) fn is_nothing(&self) -> bool {
+        *self == Sums::default()
     }
 
     pub(super) fn without(&self, part: &Sums) -> Sums {

@@ -14,6 +14,10 @@
 //! the call is *doomed*: it goes on without reservation until it comes to the
 //! first rule that refuses it taken by itself.
 //!
+//! **The commonest slot** has static limits on the rate of its resource, for all
+//! who call, and nothing else. Its plain calls are one reservation with the least of
+//! them; which rule refuses is asked when one does.
+//!
 //! **Buckets** are the rules' own, as lines are: what a call took of them is noted
 //! in a ticket, and goes back if a later rule refuses.
 //!
@@ -23,6 +27,7 @@
 //! interval counts.
 //!
 //! ```text
+//! known     what can be said of a rule when the slot is made
 //! target    which meter a rule looks at
 //! rate      rates that reject: reservations, borrowing, doom
 //! tokens    buckets
@@ -31,6 +36,7 @@
 //! refusal   what a refusal says
 //! ```
 
+mod known;
 mod line;
 mod observe;
 mod rate;
@@ -52,6 +58,7 @@ use crate::build::{ChainPlan, Registry};
 use crate::guarded::SlotError;
 use crate::kinds::in_force;
 use crate::slot::Slot;
+use known::Known;
 use rate::Dooms;
 use target::Target;
 
@@ -66,12 +73,16 @@ pub struct FlowSlot {
     named: Box<[String]>,
     /// The intervals of the rules that have one of their own.
     intervals: Box<[Interval]>,
+    /// The least limit, if all enforced rules are static ones on the second view
+    /// of the resource.
+    plain: Option<u64>,
     registry: Arc<dyn Registry>,
 }
 
 /// One rule, as it applies to one resource.
 struct FlowCheck {
     rule: InForce<Flow>,
+    known: Known,
     /// The node of the resource a RELATE rule looks at, once it exists.
     related: OnceLock<Arc<Node>>,
 }
@@ -95,15 +106,21 @@ impl FlowSlot {
         let named = names.map(str::to_owned).collect();
         let intervals = rules.iter().filter_map(|rule| rule.state.interval());
         let intervals = intervals.collect();
-        let checks = rules.into_iter().map(|rule| FlowCheck {
-            rule,
-            related: OnceLock::new(),
-        });
+        let known = Known::all(&rules[..enforced]);
+        let checks = rules
+            .into_iter()
+            .enumerate()
+            .map(|(index, rule)| FlowCheck {
+                known: known.get(index).copied().unwrap_or(Known::of(&rule)),
+                rule,
+                related: OnceLock::new(),
+            });
         FlowSlot {
             checks: checks.collect(),
             enforced,
             named,
             intervals,
+            plain: known::plain(&known),
             registry,
         }
     }
@@ -114,18 +131,8 @@ impl FlowSlot {
         enforced.skip(from)
     }
 
-    /// The observed rules, with their places.
-    fn observed(&self) -> impl Iterator<Item = (usize, &FlowCheck)> {
-        self.checks.iter().enumerate().skip(self.enforced)
-    }
-}
-
-impl Slot for FlowSlot {
-    fn name(&self) -> &'static str {
-        "flow"
-    }
-
-    fn check(&self, call: &mut Call<'_>) -> Result<Verdict, SlotError> {
+    /// Asks the enforced rules one by one; the refusal of the first that refuses.
+    fn check_all(&self, call: &mut Call<'_>) -> Option<Block> {
         let mut dooms = Dooms::new();
         for (index, check) in self.enforced_from(0) {
             let Some(target) = self.target(index, call) else {
@@ -145,8 +152,31 @@ impl Slot for FlowSlot {
             if let Some(block) = refusal {
                 check.hits().block();
                 self.undo(call);
-                return Ok(Verdict::Block(block));
+                return Some(block);
             }
+        }
+        None
+    }
+
+    /// The observed rules, with their places.
+    fn observed(&self) -> impl Iterator<Item = (usize, &FlowCheck)> {
+        self.checks.iter().enumerate().skip(self.enforced)
+    }
+}
+
+impl Slot for FlowSlot {
+    fn name(&self) -> &'static str {
+        "flow"
+    }
+
+    #[inline]
+    fn check(&self, call: &mut Call<'_>) -> Result<Verdict, SlotError> {
+        let refusal = match self.plain {
+            Some(limit) if !call.prioritized => self.take_plain(limit, call),
+            _ => self.check_all(call),
+        };
+        if let Some(block) = refusal {
+            return Ok(Verdict::Block(block));
         }
         if self.enforced < self.checks.len() {
             self.open_observed_views(call);
@@ -156,7 +186,6 @@ impl Slot for FlowSlot {
             wait => Verdict::Wait(wait),
         })
     }
-
     fn undo(&self, call: &Call<'_>) {
         for ticket in call.tickets().rev() {
             if let Some(check) = self.checks.get(ticket.rule as usize) {
@@ -169,7 +198,7 @@ impl Slot for FlowSlot {
         let waits = !call.holds.wait.is_zero();
         let waits_for = call.holds.waits_for();
         for (index, check) in self.enforced_from(0) {
-            if self.target(index, call).is_none() {
+            if !check.known.on_resource && self.target(index, call).is_none() {
                 continue;
             }
             check.hits().pass();

@@ -2,7 +2,7 @@
 
 use flowgate_core::call::Hold;
 use flowgate_core::leap_array::Full;
-use flowgate_core::{Block, Call, Interval, Place};
+use flowgate_core::{Block, Call, Interval, Node, Place, View};
 use flowgate_rules::flow::ControlBehavior;
 use smallvec::SmallVec;
 
@@ -46,9 +46,9 @@ impl FlowSlot {
         let allowed = check.state().allowed(call.now, meter.node);
         let own = check.state().limit_at(allowed);
         match (meter.hold(call), dooms.at(&meter)) {
+            // Taken within the least static limit.
+            (Hold::Passed(_) | Hold::Loaned(_), _) if !check.state().moves() => return None,
             (hold @ Hold::Passed(taken), _) => {
-                // Taken with the least static limit; only a limit that moves
-                // can still be exceeded.
                 let probe = || meter.probe(call, own, hold);
                 let full = match taken.sum() <= own {
                     true if !meter.lends_ahead(call) => return None,
@@ -61,7 +61,6 @@ impl FlowSlot {
                 };
                 return Some(check.refuse_rate(allowed, own, weight, full));
             }
-            (Hold::Loaned(_), _) if !check.state().moves() => return None,
             (hold @ Hold::Loaned(_), _) => {
                 let full = meter.probe(call, own, hold).err()?;
                 return Some(check.refuse_rate(allowed, own, weight, full));
@@ -79,7 +78,7 @@ impl FlowSlot {
             1 => own,
             _ => own.min(self.least(index, &meter, call)),
         };
-        let full = match meter.reserve(call, limit) {
+        let full = match meter.reserve(call, limit, check.known.counts_exactly) {
             Ok(taken) => {
                 call.holds.set_taken_in(meter.place, meter.view, taken);
                 return None;
@@ -99,6 +98,37 @@ impl FlowSlot {
         }
         dooms.0.push(found);
         None
+    }
+
+    /// A plain call where all rules are static ones on the second view of the
+    /// resource, the least of which is `limit`: see [`FlowSlot`].
+    #[inline]
+    pub(super) fn take_plain(&self, limit: u64, call: &mut Call<'_>) -> Option<Block> {
+        let node = call.nodes.at(Place::Resource)?;
+        match node.take(call.now, call.weight, limit) {
+            Ok(taken) => {
+                call.holds.set_pass(Place::Resource, Hold::Passed(taken));
+                None
+            }
+            Err(full) => self.refuse_plain(node, full, call),
+        }
+    }
+
+    /// The refusal of the first of those rules that refuses, taken by itself.
+    fn refuse_plain(&self, node: &Node, full: Full, call: &Call<'_>) -> Option<Block> {
+        let (culprit, full) = match &self.checks[..self.enforced] {
+            [check] if full.exceeds(call.weight, check.state().limit()) => (check, full),
+            _ => {
+                let (place, view) = (Place::Resource, View::Second);
+                let meter = Meter { place, node, view };
+                let doom = self.doom(0, &meter, &full, call)?;
+                (&self.checks[doom.culprit], doom.full)
+            }
+        };
+        culprit.hits().block();
+        let limit = culprit.state().limit();
+        let allowed = culprit.state().allowed(call.now, node);
+        Some(culprit.refuse_rate(allowed, limit, call.weight, full))
     }
 
     /// Lets a prioritized call that found no room borrow from a window to come,

@@ -31,7 +31,7 @@ impl FlowCheck {
     }
 
     /// Refused at `allowed` calls per period, which is `limit` in the view.
-    #[cold]
+    #[inline]
     pub(super) fn refuse_rate(&self, allowed: f64, limit: u64, weight: u32, full: Full) -> Block {
         let never = u64::from(weight) > limit && !self.state().moves();
         let retry_after = if never { None } else { full.retry_after };

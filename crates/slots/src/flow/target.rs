@@ -43,9 +43,19 @@ impl Meter<'_> {
         }
     }
 
-    pub(super) fn reserve(&self, call: &Call<'_>, limit: u64) -> Result<Taken, Full> {
-        self.node
-            .reserve_in(self.view, call.now, call.weight, limit)
+    /// Takes the passes of the call. `exactly`: how many have passed has to be
+    /// known, for a limit that moves.
+    #[inline]
+    pub(super) fn reserve(
+        &self,
+        call: &Call<'_>,
+        limit: u64,
+        exactly: bool,
+    ) -> Result<Taken, Full> {
+        match self.view {
+            View::Second if !exactly => self.node.take(call.now, call.weight, limit),
+            view => self.node.reserve_in(view, call.now, call.weight, limit),
+        }
     }
 
     pub(super) fn probe(&self, call: &Call<'_>, limit: u64, own: Hold) -> Result<(), Full> {
@@ -71,8 +81,23 @@ impl Meter<'_> {
 
 impl FlowSlot {
     /// What rule `index` looks at for this call; `None`: it does not apply.
+    #[inline]
     pub(super) fn target<'c>(&'c self, index: usize, call: &Call<'c>) -> Option<Target<'c>> {
         let check = &self.checks[index];
+        if check.known.on_resource {
+            let place = Place::Resource;
+            let (node, view) = (call.nodes.at(place)?, self.view(check));
+            return Some(Target::Own(Meter { place, node, view }));
+        }
+        self.target_by_caller(check, index, call)
+    }
+
+    fn target_by_caller<'c>(
+        &'c self,
+        check: &'c FlowCheck,
+        index: usize,
+        call: &Call<'c>,
+    ) -> Option<Target<'c>> {
         let rule = check.rule();
         let applies = match &rule.limit_app {
             LimitApp::Default => true,
@@ -129,6 +154,10 @@ impl FlowSlot {
     /// The least limit on calls in flight at `place` among the enforced rules
     /// from `from` on.
     pub(super) fn least_places(&self, from: usize, place: Place, call: &Call<'_>) -> u64 {
+        let known = &self.checks[from].known;
+        if known.on_resource && place == Place::Resource {
+            return known.least_places;
+        }
         let counts_there = |index| matches!(self.target(index, call), Some(Target::Own(own)) if own.place == place);
         self.enforced_from(from)
             .filter(|(_, check)| check.rule().grade == Grade::Concurrency)
@@ -159,6 +188,10 @@ impl FlowSlot {
 
     /// The least static limit on `meter` among the rules from `from` on.
     pub(super) fn least(&self, from: usize, meter: &Meter<'_>, call: &Call<'_>) -> u64 {
+        let known = &self.checks[from].known;
+        if known.on_resource {
+            return known.least;
+        }
         let limits = self.limiting(from, meter, call);
         let least = limits.map(|(_, check)| check.state().limit()).min();
         least.unwrap_or(u64::MAX)

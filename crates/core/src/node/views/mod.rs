@@ -129,6 +129,15 @@ impl Views {
         Some(view.ring.passes(now))
     }
 
+    /// Whether nothing counts in any view.
+    pub fn are_empty(&self, now: Timestamp) -> bool {
+        let Some(inner) = self.inner.get() else {
+            return true;
+        };
+        let list = inner.list.load();
+        list.iter().all(|view| view.ring.passes(now) == 0)
+    }
+
     /// The intervals of all views.
     pub fn intervals(&self) -> Vec<Interval> {
         let list = self.inner.get().map(|inner| inner.list.load());
