@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flowgate_core::node::Passing;
 use flowgate_core::node::permits::Share;
 use flowgate_core::{
     Hold, Holds, Interval, Node, NodeSettings, NodeSnapshot, Nodes, Place, Timestamp, Traffic, View,
@@ -125,7 +126,10 @@ fn a_node_is_as_new_when_all_that_it_counted_has_left_every_view() {
         ),
         (
             "a weight of nothing",
-            |node, _| _ = node.arrive(ms(1_000), 1, Some(0)),
+            |node, _| {
+                let arrived = node.arrive(ms(1_000), 0, Share::NOTHING, Passing::Now);
+                node.leave_from(arrived.unwrap().seat, 0);
+            },
             60_000,
         ),
         (

@@ -236,8 +236,11 @@ fn through<'a, A: Answer<'a>>(
     let mut stay = Stay::arriving(now, spec);
     let chain = guide.chain();
     let is_plain = chain.is_plain && spec.is_plain && wait != Wait::IsTheCallers;
-    if is_plain && let Some(charged) = inner.node.admit_alone(spec.traffic, now, spec.weight) {
+    if is_plain
+        && let Some((charged, seats)) = inner.node.admit_alone(spec.traffic, now, spec.weight)
+    {
         stay.entered = charged;
+        stay.seats = seats;
         guide.done(number);
         return A::entered(Entry::guarding(resource, stay));
     }
@@ -250,6 +253,7 @@ fn through<'a, A: Answer<'a>>(
     let mut call = inner.call(spec, &stay, now);
     call.may_wait = wait != Wait::Refuses;
     call.may_queue = wait == Wait::Is;
+    call.holds.may_give_up = wait == Wait::IsTheCallers;
     match chain.slots.enter(&mut call) {
         Ok(()) => {}
         Err(Halt::Blocked(block)) => {
@@ -263,12 +267,13 @@ fn through<'a, A: Answer<'a>>(
             return aside(resource, Detour::Standing(standing));
         }
     }
-    let charged = call.holds.charged;
+    let (charged, seats) = (call.holds.charged, call.holds.seats);
     if wait == Wait::IsTheCallers || !call.holds.wait.is_zero() {
         let holds = call.holds;
         let chain = Arc::clone(chain);
         guide.done(number);
         stay.entered = charged;
+        stay.seats = seats;
         let admission = Admission { chain, holds, stay };
         return aside(resource, Detour::Pending(admission));
     }
@@ -279,6 +284,7 @@ fn through<'a, A: Answer<'a>>(
         guide.done(number);
     }
     stay.entered = charged;
+    stay.seats = seats;
     A::entered(Entry::guarding(resource, stay))
 }
 
@@ -291,7 +297,11 @@ impl ResourceInner {
         granted: Granted,
         spec: &Spec<'_>,
     ) -> Result<Admission, Block> {
-        let Granted { chain, stay, holds } = granted;
+        let Granted {
+            chain,
+            mut stay,
+            holds,
+        } = granted;
         let now = self.shared.clock.now();
         let mut call = self.call(spec, &stay, now);
         call.holds = holds;
@@ -301,6 +311,7 @@ impl ResourceInner {
             Err(Halt::InLine(line)) => return Err(chain.slots.turn_away(&mut call, *line)),
         }
         let holds = call.holds;
+        stay.seats = holds.seats;
         Ok(Admission { chain, holds, stay })
     }
 

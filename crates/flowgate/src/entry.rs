@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flowgate_core::call::Seats;
 use flowgate_core::{Departure, Node, Nodes, Outcome, Timestamp, Traffic};
 use flowgate_slots::{Slot, StatisticSlot};
 
@@ -51,6 +52,8 @@ pub(crate) struct Stay {
     waited_ns: u64,
     pub(crate) weight: u32,
     pub(crate) traffic: Traffic,
+    /// From where it is in flight.
+    pub(crate) seats: Seats,
     /// Entered while a panic was unwinding: that panic is not this call's.
     in_panic: bool,
     pub(crate) origin: Option<Arc<Node>>,
@@ -68,6 +71,7 @@ impl Stay {
             waited_ns: 0,
             weight: spec.weight,
             traffic: spec.traffic,
+            seats: Seats::default(),
             in_panic: std::thread::panicking(),
             origin: None,
             context: None,
@@ -102,6 +106,7 @@ impl Guarded<'_> {
             weight: stay.weight,
             outcome,
             nodes: stay.nodes(&resource.node),
+            seats: stay.seats,
             tickets: visit.as_ref().map_or(&[], Visit::tickets),
             slot: 0,
         };

@@ -13,7 +13,7 @@ use crate::node::permits::Share;
 use crate::time::Timestamp;
 
 pub use arg::{Arg, Digest};
-pub use holds::{Hold, Holds, TICKETS_INLINE, Ticket};
+pub use holds::{Hold, Holds, Seats, TICKETS_INLINE, Ticket};
 
 /// Which way a call goes, seen from the service.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -198,6 +198,8 @@ pub struct Departure<'a> {
     pub outcome: Outcome,
     /// The nodes that count it.
     pub nodes: Nodes<'a>,
+    /// From where it is in flight there.
+    pub seats: Seats,
     /// Notes that slots left when it came in.
     pub tickets: &'a [Ticket],
     /// Position of the slot that is being told, for tickets.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::time::Timestamp;
 
-use super::figures::{Figures, least};
+use super::sums::{Sums, least};
 use super::{INBOUND, Node};
 
 /// How often the two counters of a resource that is called both ways are read
@@ -106,7 +106,7 @@ impl Node {
         let span = self.settings.second;
         let sums = |number: u64| {
             let all = self.sum(number..=number);
-            let part = without.map_or_else(Figures::default, |node| node.sum(number..=number));
+            let part = without.map_or_else(Sums::default, |node| node.sum(number..=number));
             let borrowed = |node: &Node| match number == head {
                 true => node.counts().borrowed.begun(span, head),
                 false => 0,
@@ -150,7 +150,7 @@ impl Node {
     pub fn throughput(&self, now: Timestamp) -> Throughput {
         let head = (self.known()).map_or(0, |_| self.present(now).number());
         let span = self.settings.second;
-        let mut total = Figures::default();
+        let mut total = Sums::default();
         let mut peak = 0;
         let first = span.first(head, 0);
         for window in span.window(first)..=span.window(head) {

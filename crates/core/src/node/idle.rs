@@ -14,7 +14,7 @@
 use crate::sync::Ordering;
 use crate::time::Timestamp;
 
-use super::figures::Figures;
+use super::sums::Sums;
 use super::{Node, RESTING, UNDECIDED};
 
 impl Node {
@@ -54,7 +54,7 @@ impl Node {
         held.iter().all(|held| *held == 0)
             && [raw.second, raw.minute, raw.previous]
                 .iter()
-                .all(Figures::is_nothing)
+                .all(Sums::is_nothing)
             && counts.views.are_empty(now)
     }
 }

@@ -42,6 +42,7 @@ mod own;
 
 use std::sync::Arc;
 
+use crate::leap_array::passes::BESIDE;
 use crate::leap_array::{Full, Taken};
 use crate::sync::{Cell, Mutex, MutexGuard, OnceLock, unpoisoned};
 use crate::time::Timestamp;
@@ -275,11 +276,12 @@ impl Inner {
     }
 }
 
-/// The next name that no ring of `list` has; 0 is the node's own ring.
+/// The next name that no ring of `list` has; 0 is the node's own ring, and
+/// [`BESIDE`] what is beside it.
 fn next_name(last: u16, list: &[Arc<OwnView>]) -> u16 {
     let mut name = last;
     loop {
-        name = name.checked_add(1).unwrap_or(1);
+        name = (name % (BESIDE - 1)) + 1;
         if list.iter().all(|view| view.name != name) {
             return name;
         }

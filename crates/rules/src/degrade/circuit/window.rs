@@ -94,6 +94,8 @@ pub(super) struct Tally {
 }
 
 impl Bucket for Tally {
+    type Beside = ();
+
     fn renew(&self, renewal: &Renewal<'_>) {
         self.total.renew(renewal);
         self.bad.renew(renewal);
