@@ -60,6 +60,17 @@ impl<T> Published<T> {
     }
 }
 
+/// What any number of derived values stand in with until their first use.
+#[derive(Debug)]
+pub struct StandIn<T>(Arc<(u64, T)>);
+
+impl<T> StandIn<T> {
+    /// `initial` is of generation 0, which no published value has.
+    pub fn new(initial: T) -> Self {
+        StandIn(Arc::new((0, initial)))
+    }
+}
+
 /// A value made from a [`Published`] one, renewed when that has moved on.
 #[derive(Debug)]
 pub struct Derived<T> {
@@ -70,8 +81,14 @@ impl<T> Derived<T> {
     /// `initial` stands in until the first use; it is of generation 0, which
     /// no published value has.
     pub fn new(initial: T) -> Self {
+        Derived::with_stand_in(&StandIn::new(initial))
+    }
+
+    /// The same with a value that others stand in with too: a pointer is all
+    /// that an unused one takes.
+    pub fn with_stand_in(stand_in: &StandIn<T>) -> Self {
         Derived {
-            value: Cell::new((0, initial)),
+            value: Cell::of(Arc::clone(&stand_in.0)),
         }
     }
 

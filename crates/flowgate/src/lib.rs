@@ -3,6 +3,7 @@
 mod breaker;
 mod builder;
 mod call_error;
+mod callers;
 mod closures;
 mod engine;
 mod entry;
@@ -14,6 +15,7 @@ mod registry;
 mod request;
 mod resource;
 mod sampler;
+mod sweep;
 
 pub use breaker::Breaker;
 pub use builder::{BuildError, EngineBuilder};
@@ -27,6 +29,7 @@ pub use pending::Pending;
 pub use request::Request;
 pub use resource::Resource;
 pub use sampler::{HostSampler, Sample, SystemSampler};
+pub use sweep::Swept;
 
 pub use flowgate_core::{
     Accounting, Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, Measure,
@@ -40,10 +43,10 @@ pub use flowgate_rules::{
     Accountings, Authority, AuthorityRule, Bbr, BreakerStrategy, BreakerTransition, Cause,
     CircuitFigures, CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule, Dialect,
     Duplicate, Fault, Fields, Flow, FlowRule, Forced, Golang, GolangRule, GolangSpec, Grade, Head,
-    HitCounts, InForce, Isolation, IsolationRule, KindReport, KindSpec, Kinds, LimitApp,
+    HitCounts, Idle, InForce, Isolation, IsolationRule, KindReport, KindSpec, Kinds, LimitApp,
     ListStrategy, LoadOptions, LoadReport, Matching, OnInvalid, Place, Results, RuleEntry,
     RuleError, RuleInfo, RuleKind, RuleMode, RuleSet, RuleTable, Scope, Settings, Strategy, System,
-    SystemRule, Warning, Written,
+    SystemRule, Warning, Whose, Written,
     field::{Choice, FieldKind, FieldSpec, Mode},
     flow::MemoryLimits,
     param_flow::{HotValue, Param, ParamFlow, ParamFlowRule, ParamItem, ParamState, ParamValue},

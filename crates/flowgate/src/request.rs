@@ -250,13 +250,12 @@ impl<'a, 'r> Request<'a, 'r> {
         self.resource.turn_away(standing, &self.spec)
     }
 
-    /// A resource beyond the limit may have got a place of its own since.
+    /// A handle that was taken beyond the limit may have a place by now, or
+    /// counts with others.
     #[inline]
     fn move_home(&mut self) {
-        if self.resource.overflows()
-            && let Some(own) = self.resource.moved_to()
-        {
-            self.resource = ResourceRef::Held(own);
+        if let Some(home) = self.resource.home() {
+            self.resource = ResourceRef::Held(home);
         }
     }
 }

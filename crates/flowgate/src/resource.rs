@@ -14,16 +14,17 @@ use std::time::Duration;
 
 use flowgate_core::call::Holds;
 use flowgate_core::publish::Derived;
-use flowgate_core::sync::Ordering;
+use flowgate_core::sync::{OnceLock, Ordering};
 use flowgate_core::{Block, Call, Node, NodeSnapshot, Outcome, Timestamp};
 use flowgate_slots::{CONTEXT_DEFAULT, NamedCallers, SlotChain};
 
 use crate::call_error::CallError;
+use crate::callers::{Bound, Callers};
 use crate::engine::Shared;
 use crate::entry::{Entry, ReportsTo, Stay};
 use crate::pending::{Admission, Pending};
 use crate::queued::{Granted, Standing};
-use crate::registry::{Bound, NamedNodes, Registry};
+use crate::registry::Registry;
 use crate::request::{Request, Spec, Wait};
 
 /// A handle to one named resource. Cheap to clone; clones are the same
@@ -41,22 +42,26 @@ pub struct Resource {
 
 pub(crate) struct ResourceInner {
     pub(crate) name: Arc<str>,
-    /// Under what name rules keep what they remember of this resource.
-    state: Arc<str>,
     pub(crate) node: Arc<Node>,
-    /// Resources beyond the limit have these in common, as they have the node:
-    /// a rule on callers would count for nothing with one for each call.
-    pub(crate) origins: Arc<NamedNodes>,
-    pub(crate) contexts: Arc<NamedNodes>,
+    /// Made when the first call names an origin or context.
+    callers: OnceLock<Box<Callers>>,
     pub(crate) shared: Arc<Shared>,
-    /// Of a resource beyond the limit: where it may find a place by now.
-    registry: Option<Weak<Registry>>,
+    beyond: Option<Box<Beyond>>,
     chain: Derived<Compiled>,
+}
+
+/// What a resource is that has no place in the registry.
+enum Beyond {
+    /// A handle, taken when there was no place. Each of its calls looks for one.
+    Homeless(Weak<Registry>),
+    /// The resource of one call, counted with others in this one. A rule on
+    /// callers would count for nothing with callers for each call.
+    Guest(Arc<ResourceInner>),
 }
 
 /// The chain of one resource under one generation of rules.
 #[derive(Default)]
-struct Compiled {
+pub(crate) struct Compiled {
     chain: Arc<SlotChain>,
     /// Whether calls that name no context are counted apart.
     default_context: bool,
@@ -249,57 +254,102 @@ impl Resource {
     }
 
     fn counted_in(&self) -> Arc<Node> {
-        let overflows = self.inner.overflows();
-        let moved = overflows.then(|| self.inner.moved_to()).flatten();
-        Arc::clone(&moved.as_ref().unwrap_or(&self.inner).node)
+        let home = self.inner.lives_in();
+        Arc::clone(&home.as_ref().unwrap_or(&self.inner).node)
     }
 }
 
 impl ResourceInner {
-    pub(crate) fn new(name: &str, state: &str, shared: &Arc<Shared>) -> Self {
-        ResourceInner {
-            name: name.into(),
-            state: state.into(),
-            node: Arc::new(Node::new(&shared.nodes)),
-            origins: Arc::default(),
-            contexts: Arc::default(),
-            shared: Arc::clone(shared),
-            registry: None,
-            chain: Derived::new(Compiled::default()),
-        }
+    /// A resource with statistics of its own.
+    pub(crate) fn new(name: &str, shared: &Arc<Shared>) -> Self {
+        Self::with(
+            name.into(),
+            Arc::new(Node::new(&shared.nodes)),
+            shared,
+            None,
+        )
     }
 
-    /// A resource with a name of its own, counting where `other` counts.
-    pub(crate) fn counting_with(
-        name: &str,
-        state: &str,
+    /// What a handle holds that has no place in the registry.
+    pub(crate) fn homeless(name: &str, shared: &Arc<Shared>, registry: Weak<Registry>) -> Self {
+        let node = Arc::new(Node::new(&shared.nodes));
+        let beyond = Beyond::Homeless(registry);
+        Self::with(name.into(), node, shared, Some(Box::new(beyond)))
+    }
+
+    /// A resource with a name of its own for one call, counting where `host`
+    /// counts.
+    pub(crate) fn guest(name: &str, host: Arc<ResourceInner>) -> Self {
+        let (node, shared) = (Arc::clone(&host.node), Arc::clone(&host.shared));
+        let beyond = Beyond::Guest(host);
+        Self::with(name.into(), node, &shared, Some(Box::new(beyond)))
+    }
+
+    /// The same resource, never used.
+    pub(crate) fn renewed(&self) -> Self {
+        let node = Arc::new(Node::new(&self.shared.nodes));
+        Self::with(Arc::clone(&self.name), node, &self.shared, None)
+    }
+
+    fn with(
+        name: Arc<str>,
+        node: Arc<Node>,
         shared: &Arc<Shared>,
-        other: &ResourceInner,
-        registry: Weak<Registry>,
+        beyond: Option<Box<Beyond>>,
     ) -> Self {
         ResourceInner {
-            name: name.into(),
-            state: state.into(),
-            node: Arc::clone(&other.node),
-            origins: Arc::clone(&other.origins),
-            contexts: Arc::clone(&other.contexts),
+            name,
+            node,
+            callers: OnceLock::new(),
             shared: Arc::clone(shared),
-            registry: Some(registry),
-            chain: Derived::new(Compiled::default()),
+            beyond,
+            chain: Derived::with_stand_in(&shared.unmade),
         }
     }
 
-    /// Whether it counts with others beyond the limit on resources.
-    #[inline]
-    pub(crate) fn overflows(&self) -> bool {
-        self.registry.is_some()
+    /// Under what name rules keep what they remember of it.
+    fn state(&self) -> &str {
+        match self.beyond.as_deref() {
+            Some(Beyond::Guest(host)) => &host.name,
+            Some(Beyond::Homeless(_)) | None => &self.name,
+        }
     }
 
-    /// The resource of the same name that has statistics of its own by now, as
-    /// a rule names it or it was asked for before.
-    #[cold]
-    pub(crate) fn moved_to(&self) -> Option<Arc<ResourceInner>> {
-        self.registry.as_ref()?.upgrade()?.make(&self.name)
+    /// The origins and contexts that its calls are counted with.
+    fn callers(&self) -> &Callers {
+        match self.beyond.as_deref() {
+            Some(Beyond::Guest(host)) => host.callers(),
+            Some(Beyond::Homeless(_)) | None => self.callers.get_or_init(Box::default),
+        }
+    }
+
+    /// The same if there are any.
+    pub(crate) fn known_callers(&self) -> Option<&Callers> {
+        self.callers.get().map(|callers| &**callers)
+    }
+
+    /// Of what a handle holds that has no place: where a call of it counts, made
+    /// now if need be.
+    #[inline]
+    pub(crate) fn home(&self) -> Option<Arc<ResourceInner>> {
+        match self.beyond.as_deref()? {
+            Beyond::Homeless(registry) => Some(registry.upgrade()?.home_of(&self.name)),
+            Beyond::Guest(_) => None,
+        }
+    }
+
+    /// The same, if there is such a resource.
+    fn lives_in(&self) -> Option<Arc<ResourceInner>> {
+        match self.beyond.as_deref()? {
+            Beyond::Homeless(registry) => registry.upgrade()?.lives_in(&self.name),
+            Beyond::Guest(_) => None,
+        }
+    }
+
+    /// Whether nobody else has its node, as rules that relate to it do. Certain
+    /// only if nobody else has the resource.
+    pub(crate) fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.node) == 1
     }
 
     /// Whether any call has ever asked for it.
@@ -316,7 +366,7 @@ impl ResourceInner {
             return Ok(Admitted::Unguarded);
         }
         let compile = |plan: &flowgate_slots::ChainPlan| Compiled {
-            chain: Arc::new(plan.chain_of(&self.name, &self.state)),
+            chain: Arc::new(plan.chain_of(&self.name, self.state())),
             default_context: shared.limits.default_context_statistics
                 || plan.tells_default_context(&self.name),
             named: plan.named(&self.name),
@@ -429,7 +479,9 @@ impl ResourceInner {
             exempt: &compiled.named.origins,
             overflowed: &counters.overflowed_origins,
         };
-        self.origins.node(name, &self.shared.nodes, &bound)
+        self.callers()
+            .origins
+            .node(name, &self.shared.nodes, &bound)
     }
 
     #[cold]
@@ -444,7 +496,9 @@ impl ResourceInner {
             exempt: &compiled.named.contexts,
             overflowed: &counters.overflowed_contexts,
         };
-        self.contexts.node(name, &self.shared.nodes, &bound)
+        self.callers()
+            .contexts
+            .node(name, &self.shared.nodes, &bound)
     }
 }
 

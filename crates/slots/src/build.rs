@@ -84,6 +84,12 @@ pub fn related_to(rules: &RuleSet) -> HashSet<Arc<str>> {
 }
 
 impl ChainPlan {
+    /// Whether a rule names `resource`, to limit it or to relate to it: then it
+    /// has statistics of its own.
+    pub fn names(&self, resource: &str) -> bool {
+        self.related.contains(resource) || self.rules.names(resource)
+    }
+
     /// The chain of `resource`. The rules keep what they remember of it under
     /// the name `state`: its own, or one that it shares with others.
     pub fn chain_of(&self, resource: &str, state: &str) -> SlotChain {

@@ -26,6 +26,11 @@ mod real {
             Cell(ArcSwap::from_pointee(value))
         }
 
+        /// A cell that holds what others may hold too.
+        pub fn of(value: Arc<T>) -> Self {
+            Cell(ArcSwap::new(value))
+        }
+
         /// The value in place; no reference count is touched.
         #[inline]
         pub fn load(&self) -> Guard<Arc<T>> {
@@ -75,6 +80,10 @@ mod modelled {
     impl<T> Cell<T> {
         pub fn new(value: T) -> Self {
             Cell(Mutex::new(Arc::new(value)))
+        }
+
+        pub fn of(value: Arc<T>) -> Self {
+            Cell(Mutex::new(value))
         }
 
         pub fn load(&self) -> Arc<T> {
