@@ -16,7 +16,7 @@
 //! * [`holes`]: places given back from the middle of a line;
 //! * [`accounting`]: the spans of time that a limit holds for;
 //! * [`call`] and [`block`]: [`Call`], [`Verdict`], [`Outcome`], [`Block`];
-//! * [`Tally`]: a counter that many threads add to;
+//! * [`Tallies`]: counters that many threads add to;
 //! * [`seat`] and [`striped`]: words that one thread alone writes;
 //! * [`kept`]: what is thrown away when nobody has it;
 //! * [`publish`]: how a new plan comes into force while calls run.
@@ -70,7 +70,7 @@ pub use limiter::SlidingWindowLimiter;
 pub use metric::{MetricBucket, MetricEvent};
 #[cfg(not(loom))]
 pub use node::{Interval, Node, NodeSettings, NodeSnapshot, View};
-pub use tally::Tally;
+pub use tally::Tallies;
 pub use time::Timestamp;
 #[cfg(not(loom))]
 pub use time::{Clock, ManualClock, TimeSource};

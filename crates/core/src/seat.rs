@@ -20,8 +20,12 @@
 
 #[cfg(not(any(loom, shuttle)))]
 use std::cell::Cell;
-#[cfg(not(any(loom, shuttle)))]
+// Of the process, and so never of a model or schedule, unless that makes its own.
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg(loom)]
+use crate::sync::{AtomicU64, Ordering};
 
 /// How many threads may have a seat at once.
 pub const SEATS: usize = 128;
@@ -78,12 +82,40 @@ thread_local! {
     /// one load.
     static MINE: Cell<u8> = const { Cell::new(NOT_ASKED) };
     /// Gives the seat up at the thread's end.
-    static HELD: Held = Held::take();
+    static HELD: Held = Held(SEATS_OF_PROCESS.take());
 }
 
-/// One bit for each seat that is taken.
 #[cfg(not(any(loom, shuttle)))]
-static TAKEN: [AtomicU64; SEATS / 64] = [const { AtomicU64::new(0) }; SEATS / 64];
+static SEATS_OF_PROCESS: Seats = Seats::new();
+
+/// Which seats are taken: one bit for each.
+#[derive(Debug, Default)]
+pub struct Seats([AtomicU64; SEATS / 64]);
+
+impl Seats {
+    /// All are free.
+    #[cfg(not(loom))]
+    pub const fn new() -> Self {
+        Seats([const { AtomicU64::new(0) }; SEATS / 64])
+    }
+
+    /// Takes a free seat.
+    pub fn take(&self) -> Option<Seat> {
+        let free = |bits: u64| (bits != u64::MAX).then(|| bits | (bits + 1));
+        self.0.iter().enumerate().find_map(|(half, taken)| {
+            // Acquire: what was stored from this seat before is seen.
+            let before = taken.fetch_update(Ordering::Acquire, Ordering::Relaxed, free);
+            Seat::numbered(64 * half + before.ok()?.trailing_ones() as usize)
+        })
+    }
+
+    /// Gives up `seat`, which its thread does not use any more.
+    pub fn give_up(&self, seat: Seat) {
+        let bit = 1 << (seat.number() % 64);
+        // Release: who takes it sees what was stored from it.
+        self.0[seat.number() / 64].fetch_and(!bit, Ordering::Release);
+    }
+}
 
 #[cfg(not(any(loom, shuttle)))]
 #[cold]
@@ -99,30 +131,13 @@ fn take_seat() -> Option<Seat> {
 struct Held(Option<Seat>);
 
 #[cfg(not(any(loom, shuttle)))]
-impl Held {
-    fn take() -> Self {
-        for (at, taken) in TAKEN.iter().enumerate() {
-            // Acquire: what was stored from this seat before is seen.
-            let free = |bits: u64| (bits != u64::MAX).then(|| bits | (bits + 1));
-            if let Ok(bits) = taken.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
-                return Held(Seat::numbered(64 * at + bits.trailing_ones() as usize));
-            }
-        }
-        Held(None)
-    }
-}
-
-#[cfg(not(any(loom, shuttle)))]
 impl Drop for Held {
     fn drop(&mut self) {
-        let Some(seat) = self.0 else {
-            return;
-        };
-        // First nobody uses it any more, then somebody else may.
-        MINE.set(NONE);
-        let bit = 1 << (seat.number() % 64);
-        // Release: who takes it sees what was stored from it.
-        TAKEN[seat.number() / 64].fetch_and(!bit, Ordering::Release);
+        if let Some(seat) = self.0 {
+            // First nobody uses it any more, then somebody else may.
+            MINE.set(NONE);
+            SEATS_OF_PROCESS.give_up(seat);
+        }
     }
 }
 

@@ -107,6 +107,17 @@ impl<T: Default> Striped<T> {
         self.mine(seat).or_else(|| self.meet(seat))
     }
 
+    /// The same; a seat that comes first, or where each has one, gets its stripe
+    /// now. The others have met nobody.
+    #[inline]
+    pub fn mine_or_first(&self, seat: Option<Seat>) -> Option<&T> {
+        let mine = self.mine(seat);
+        if mine.is_none() && (self.is_spread() || self.first.load(Ordering::Relaxed) == 0) {
+            return self.meet(seat);
+        }
+        mine
+    }
+
     /// The stripe of any seat, if there is one, for its words of several writers.
     #[inline]
     pub fn at(&self, seat: Seat) -> Option<&T> {

@@ -19,12 +19,16 @@ mod borrow;
 mod counters;
 #[path = "loom/holes.rs"]
 mod holes;
+#[path = "loom/lease.rs"]
+mod lease;
 #[path = "loom/permits.rs"]
 mod permits;
 #[path = "loom/publish.rs"]
 mod publish;
 #[path = "loom/sliding.rs"]
 mod sliding;
+#[path = "loom/striped.rs"]
+mod striped;
 #[path = "loom/token_bucket.rs"]
 mod token_bucket;
 #[path = "loom/views.rs"]
@@ -48,6 +52,8 @@ fn at(number: u64) -> Timestamp {
 fn model(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
+    // Steps of one run: leases are many words.
+    builder.max_branches = 10_000;
     builder.check(body);
 }
 

@@ -95,7 +95,13 @@ impl Borrowed {
     /// or later.
     #[inline]
     pub(super) fn may_count(&self, span: Span, number: u64) -> bool {
-        self.firm.horizon() > (span.window(number) + 1).saturating_sub(span.windows())
+        self.may_count_from((span.window(number) + 1).saturating_sub(span.windows()))
+    }
+
+    /// Whether window `first` or a later one was ever borrowed from.
+    #[inline]
+    pub(super) fn may_count_from(&self, first: u64) -> bool {
+        self.firm.horizon() > first
     }
 
     /// Amounts borrowed from windows of the span of `number` that have begun.

@@ -56,6 +56,7 @@
 
 mod borrow;
 pub mod cell;
+mod lease;
 pub mod passes;
 mod sliding;
 
@@ -69,6 +70,7 @@ use crate::time::Timestamp;
 
 pub use borrow::{BorrowRefused, Borrowed, Loan};
 use cell::{Added, Counter, Lap};
+pub use lease::{Lease, Leases};
 pub use passes::{Full, PassCell, Passes, Span, Taken};
 pub use sliding::SlidingWindow;
 

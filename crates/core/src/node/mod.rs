@@ -31,7 +31,9 @@ use std::time::Duration;
 
 use crate::call::{Hold, Traffic};
 use crate::leap_array::{BorrowRefused, Borrowed, Full, LeapArray, Loan, Taken, Window};
+use crate::leap_array::{Lease, Leases};
 use crate::metric::{MetricBucket, MetricEvent};
+use crate::striped::Striped;
 use crate::sync::{AtomicU8, AtomicU64, OnceLock, Ordering};
 use crate::time::Timestamp;
 
@@ -61,6 +63,8 @@ pub struct Node {
 struct Counts {
     counters: Counters,
     borrowed: Borrowed,
+    /// What threads have reserved of the second view in advance.
+    leases: Striped<Lease>,
     views: Views,
     permits: Permits,
     /// Calls of this node that stand in the line of their resource.
@@ -178,20 +182,47 @@ impl Node {
     }
 
     /// Takes `weight` passes of the second view if it then holds no more than
-    /// `limit`, in one atomic step.
+    /// `limit`, in one atomic step. The sum that comes with them is what calls
+    /// have passed, and what was taken in advance meanwhile.
     ///
     /// # Errors
     ///
     /// [`Full`] if there is no room; nothing has changed then.
     #[inline]
     pub fn reserve(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
-        self.ring().reserve(
-            now,
-            weight,
-            self.settings.second,
-            limit,
-            Some(&self.counts().borrowed),
-        )
+        self.reclaim();
+        let (span, borrowed) = (self.settings.second, Some(&self.counts().borrowed));
+        self.ring().reserve(now, weight, span, limit, borrowed)
+    }
+
+    /// The same for a limit that does not move, where nobody asks how many have
+    /// passed: where threads meet, a call may be one for which its thread has
+    /// reserved in advance. The sum that comes with it may be the limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::reserve`].
+    #[inline]
+    pub fn take(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
+        let Counts {
+            counters,
+            borrowed,
+            leases,
+            ..
+        } = self.counts();
+        let span = self.settings.second;
+        counters
+            .shared()
+            .reserve_leased(now, weight, span, limit, borrowed, leases)
+    }
+
+    /// Has back what was reserved in advance, and not used; whether there was any.
+    #[inline]
+    fn reclaim(&self) -> bool {
+        let Counts {
+            counters, leases, ..
+        } = self.counts();
+        leases.is_spread() && counters.shared().reclaim(leases, |_| true)
     }
 
     /// Whether [`Node::reserve`] would find room for a call that holds `own` here
@@ -209,7 +240,11 @@ impl Node {
         };
         let (span, borrowed) = (self.settings.second, Some(&self.counts().borrowed));
         let more = weight.saturating_sub(taken);
-        let probed = self.ring().probe(now, more, span, limit, borrowed, loan);
+        let probe = || self.ring().probe(now, more, span, limit, borrowed, loan);
+        let probed = match probe() {
+            Err(_) if self.reclaim() => probe(),
+            probed => probed,
+        };
         probed.map_err(|full| Full {
             sum: full.sum.saturating_sub(u64::from(taken)),
             ..full
@@ -235,6 +270,7 @@ impl Node {
         limit: u64,
     ) -> Result<(Loan, Duration), BorrowRefused> {
         let wait_max = self.settings.borrow_wait_max;
+        self.reclaim();
         self.ring().borrow(
             now,
             weight,
@@ -247,6 +283,7 @@ impl Node {
 
     /// Whether [`Node::borrow`] would find a window; takes nothing.
     pub fn may_borrow(&self, now: Timestamp, weight: u32, limit: u64) -> bool {
+        self.reclaim();
         self.ring().may_borrow(
             now,
             weight,
@@ -442,11 +479,14 @@ impl Node {
 
     /// Passes in the second view.
     pub fn passes_in_second(&self, now: Timestamp) -> u64 {
-        if self.known().is_none() {
+        let Some(counts) = self.known() else {
             return 0;
-        }
-        self.ring()
-            .passes_in(now, self.settings.second, Some(&self.counts().borrowed))
+        };
+        let (span, borrowed) = (self.settings.second, Some(&counts.borrowed));
+        let head = self.present(now).number();
+        let boxes = span.first(head, 0)..=head;
+        let counted = || self.ring().passes_in(now, span, borrowed);
+        counts.leases.used(&boxes, counted)
     }
 
     /// Passes in the calendar second before the one of `now`, those admitted on
@@ -535,8 +575,13 @@ impl Node {
         let Some(counts) = self.known() else {
             return total;
         };
-        for window in counts.counters.windows(boxes) {
+        for window in counts.counters.windows(boxes.clone()) {
             total.add(&Figures::of(&window));
+        }
+        if counts.leases.is_spread() {
+            let passes = |window: Window<'_, MetricBucket>| window.get(MetricEvent::Pass);
+            let counted = || counts.counters.windows(boxes.clone()).map(passes).sum();
+            total.pass = counts.leases.used(&boxes, counted);
         }
         total
     }
@@ -547,6 +592,7 @@ impl Counts {
         Counts {
             counters: Counters::new(settings),
             borrowed: Borrowed::new(settings.second.windows()),
+            leases: Striped::default(),
             views: Views::default(),
             permits: Permits::new(),
             queued: AtomicU64::new(0),

@@ -2,52 +2,69 @@
 
 use flowgate_core::node::counters::Counters;
 use flowgate_core::tally::number_thread;
-use flowgate_core::{LeapArray, MetricBucket, MetricEvent, Tally};
+use flowgate_core::{LeapArray, MetricBucket, MetricEvent, Tallies};
 use loom::sync::Arc;
 use loom::thread;
 
 use super::{WIDTH, at, model};
 
-/// Whoever meets another thread adds all the same. Fails if the addition that
-/// has met somebody is not made.
+/// One has numbers of its own at once, and the other when they have met. Fails
+/// if the shared number is left out of the sums.
 #[test]
 fn two_threads_that_meet_at_a_tally_lose_nothing() {
     model(3, || {
-        let tally = Arc::new(Tally::default());
-        let other = Arc::clone(&tally);
+        let tallies = Arc::new(Tallies::<1>::default());
+        number_thread(1);
+        let other = Arc::clone(&tallies);
         let adder = thread::spawn(move || {
-            number_thread(1);
-            other.add(1);
-            other.add(2);
+            number_thread(2);
+            other.add(0, 1);
+            other.add(0, 2);
         });
-        tally.add(4);
-        tally.add(8);
-        assert!(tally.sum() >= 12, "it has heard of its own");
+        tallies.add(0, 4);
+        tallies.add(0, 8);
+        let [sum] = tallies.sums();
+        assert!(sum >= 12, "it has heard of its own");
         adder.join().unwrap();
-        assert_eq!(tally.sum(), 15);
+        assert_eq!(tallies.sums(), [15]);
     });
 }
 
-/// Two add, and a reader looks on. Fails if it leaves the further numbers out.
+/// A thread that has no seat adds to what is shared, whatever others have. Fails
+/// if that addition is no atomic step.
+#[test]
+fn threads_without_a_seat_lose_nothing_either() {
+    model(3, || {
+        let tallies = Arc::new(Tallies::<1>::default());
+        let other = Arc::clone(&tallies);
+        let adder = thread::spawn(move || other.add(0, 1));
+        tallies.add(0, 2);
+        adder.join().unwrap();
+        assert_eq!(tallies.sums(), [3]);
+    });
+}
+
+/// Two add, and a reader looks on. Fails if it leaves the stripes out that are
+/// made after the first.
 #[test]
 fn a_reader_of_a_tally_sees_it_grow_and_never_more_than_was_added() {
     model(2, || {
-        let tally = Arc::new(Tally::default());
+        let tallies = Arc::new(Tallies::<1>::default());
         let adders: Vec<_> = [1, 2]
             .into_iter()
             .map(|number| {
-                let tally = Arc::clone(&tally);
+                let tallies = Arc::clone(&tallies);
                 thread::spawn(move || {
                     number_thread(number);
-                    tally.add(1);
-                    tally.add(1);
+                    tallies.add(0, 1);
+                    tallies.add(0, 1);
                 })
             })
             .collect();
-        let seen = [tally.sum(), tally.sum()];
-        assert!(seen[0] <= seen[1] && seen[1] <= 4, "{seen:?}");
+        let [[first], [second]] = [tallies.sums(), tallies.sums()];
+        assert!(first <= second && second <= 4, "{first} {second}");
         adders.into_iter().for_each(|adder| adder.join().unwrap());
-        assert_eq!(tally.sum(), 4);
+        assert_eq!(tallies.sums(), [4]);
     });
 }
 

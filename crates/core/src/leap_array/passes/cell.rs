@@ -59,6 +59,25 @@ impl PassCell {
         (owns(lap, word) && word & SEALED == 0).then_some(word)
     }
 
+    /// The same of a lap that is known by its bits.
+    #[inline]
+    pub(super) fn open_word_of(&self, lap_bits: u64) -> Option<u64> {
+        let word = self.0.load(Ordering::Acquire);
+        (word >> LAP_SHIFT == lap_bits && word & SEALED == 0).then_some(word)
+    }
+
+    /// Whether it still holds just this word.
+    #[inline]
+    pub(super) fn holds(&self, word: u64) -> bool {
+        self.0.load(Ordering::Acquire) == word
+    }
+
+    /// The passes counted in it, of whatever lap.
+    #[inline]
+    pub(super) fn passes_of_any_lap(&self) -> u64 {
+        self.0.load(Ordering::Acquire) & PASSES_MAX
+    }
+
     /// Puts the word `to` in place of just `from`.
     #[inline]
     pub(super) fn swap(&self, from: u64, to: u64) -> Result<u64, u64> {
@@ -118,7 +137,7 @@ impl Passes for PassCell {
     }
 }
 
-/// The word of a window in which a loan was confirmed.
+/// The word of a window in which a loan was confirmed, or a lease is filled.
 pub(super) fn next_epoch(word: u64) -> u64 {
     (word & !EPOCH_MASK) | ((word + EPOCH_ONE) & EPOCH_MASK)
 }

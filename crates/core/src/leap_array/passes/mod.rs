@@ -26,14 +26,18 @@
 //! Passes borrowed from windows that are yet to come live beside the ring
 //! (`super::borrow`); the *borrow epoch* in the present word makes a borrower
 //! and an ordinary caller see each other. It comes round again after 131,072
-//! loans: a caller that sleeps between its look and its swap for just so many,
+//! loans and filled leases: a caller that sleeps between its look and its swap for just so many,
 //! with as many passes as before, would not notice them.
+//!
+//! Where threads meet they reserve in advance, each in a lease of its own
+//! ([`leased`]): what is left in leases is in the words of their windows.
 //!
 //! A ring of many windows that is asked for one span only keeps the sum of the
 //! sealed ones ([`Earlier`]), so that not every call adds them up.
 
 mod cell;
 mod earlier;
+mod leased;
 mod room;
 mod span;
 mod taken;
@@ -91,6 +95,13 @@ pub(super) struct Seen<'a> {
     pub(super) sum: u64,
     /// What the asking call has borrowed itself, and asks for once only.
     own: Option<Loan>,
+}
+
+impl Seen<'_> {
+    /// Whether the word is still the one that was seen.
+    fn is_so(&self) -> bool {
+        self.cell.holds(self.word)
+    }
 }
 
 impl<B: Passes> Window<'_, B> {

@@ -6,8 +6,10 @@
 //! sums in each of several boxes: a thread adds first and reads afterwards, with
 //! a fence between. The boxes are those of [`LeapArray`], which loses nothing when
 //! they are renewed. What was noted is that of one closed state, as the next one
-//! has a window of its own.
+//! has a window of its own. (A single box comes here only when it has more results
+//! than [`Tumbling`](super::tumbling::Tumbling) can hold.)
 
+use std::ops::Add;
 use std::time::Duration;
 
 use flowgate_core::leap_array::cell::Counter;
@@ -51,6 +53,17 @@ pub struct Results {
     pub total: u64,
     /// The bad ones.
     pub bad: u64,
+}
+
+impl Add for Results {
+    type Output = Results;
+
+    fn add(self, other: Results) -> Results {
+        Results {
+            total: self.total + other.total,
+            bad: self.bad + other.bad,
+        }
+    }
 }
 
 /// The results of one closed state.
@@ -141,10 +154,11 @@ impl Window {
 }
 
 fn sum<'a>(boxes: impl Iterator<Item = flowgate_core::leap_array::Window<'a, Tally>>) -> Results {
-    boxes.fold(Results::default(), |sum, window| Results {
-        total: sum.total + window.count_of(|results| &results.total),
-        bad: sum.bad + window.count_of(|results| &results.bad),
-    })
+    let results = boxes.map(|window| Results {
+        total: window.count_of(|results| &results.total),
+        bad: window.count_of(|results| &results.bad),
+    });
+    results.fold(Results::default(), Results::add)
 }
 
 fn in_a_row(streak: u64) -> Results {
@@ -155,9 +169,12 @@ fn in_a_row(streak: u64) -> Results {
 }
 
 impl Threshold {
+    #[inline]
     pub(super) fn is_exceeded(self, results: Results) -> bool {
         let Results { total, bad } = results;
         match self {
+            // By far the most frequent: no ratio is asked for.
+            Threshold::Number(limit) | Threshold::Ratio(limit) if bad == 0 => limit < 0.0,
             Threshold::Number(limit) => bad as f64 > limit,
             Threshold::Ratio(limit) => {
                 let ratio = bad as f64 / total.max(1) as f64;

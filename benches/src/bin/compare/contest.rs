@@ -1,0 +1,151 @@
+//! Two sides measured in turn: ours, theirs, ours, theirs.
+//!
+//! What disturbs one side soon disturbs the other as well, so the ratio of the two
+//! medians is steadier than either. A round counts only if its thread hardly
+//! waited for a processor; with fewer than [`ROUNDS_MIN`] of those nothing is
+//! said.
+
+use std::time::{Duration, Instant};
+
+use crate::machine;
+
+/// So many undisturbed rounds at least, or the line is not judged.
+pub(crate) const ROUNDS_MIN: usize = 5;
+/// A round is disturbed if its thread waited for more than this share of it.
+const WAITED_SHARE: f64 = 0.03;
+/// How long one side's round takes: short, so that many fall between two
+/// disturbances, and ten thousand times the resolution of the clock.
+const ROUND: Duration = Duration::from_millis(2);
+const WARM_UP: Duration = Duration::from_millis(30);
+
+/// How much time a line may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Budget {
+    /// Undisturbed rounds after which a line is done.
+    pub(crate) rounds: usize,
+    /// A line gives up after so long, even if all its rounds were disturbed.
+    pub(crate) time: Duration,
+}
+
+/// One side: makes so many calls and says how long they took. What must be
+/// prepared is prepared inside, but not counted.
+pub(crate) type Side<'a> = &'a mut dyn FnMut(u64) -> Duration;
+
+/// Medians of both sides' undisturbed rounds, in nanoseconds per call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Medians {
+    pub(crate) ours: f64,
+    pub(crate) theirs: f64,
+    /// How many rounds were undisturbed. If none was, the medians are those of
+    /// all rounds.
+    pub(crate) rounds: usize,
+}
+
+/// One measured round of one side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round {
+    pub(crate) ns: f64,
+    pub(crate) undisturbed: bool,
+}
+
+/// A side that makes one call after the other.
+pub(crate) fn repeat(mut call: impl FnMut()) -> impl FnMut(u64) -> Duration {
+    move |calls| {
+        let start = Instant::now();
+        for _ in 0..calls {
+            call();
+        }
+        start.elapsed()
+    }
+}
+
+/// Both sides in turn on one pinned thread, in rounds of as many calls as take
+/// about two milliseconds.
+pub(crate) fn contest(budget: Budget, ours: Side<'_>, theirs: Side<'_>) -> Medians {
+    let _pinned = machine::pin(0);
+    let calls = [calls_per_round(ours), calls_per_round(theirs)];
+    in_turn(budget, &mut |side| match side {
+        0 => round(ours, calls[0]),
+        _ => round(theirs, calls[1]),
+    })
+}
+
+/// The same where one call is a round of its own.
+pub(crate) fn contest_once(budget: Budget, ours: Side<'_>, theirs: Side<'_>) -> Medians {
+    let _pinned = machine::pin(0);
+    ours(1);
+    theirs(1);
+    in_turn(budget, &mut |side| match side {
+        0 => round(ours, 1),
+        _ => round(theirs, 1),
+    })
+}
+
+/// Only one side, as many calls to a round as take about two milliseconds.
+pub(crate) fn alone(budget: Budget, side: Side<'_>) -> Medians {
+    let _pinned = machine::pin(0);
+    let calls = calls_per_round(side);
+    in_turn(budget, &mut |_| round(side, calls))
+}
+
+/// Runs rounds of sides 0 and 1 in turn until enough are undisturbed.
+pub(crate) fn in_turn(budget: Budget, run: &mut dyn FnMut(usize) -> Round) -> Medians {
+    let start = Instant::now();
+    let mut all = Vec::new();
+    let mut good = Vec::new();
+    while good.len() < budget.rounds && (start.elapsed() < budget.time || all.len() < ROUNDS_MIN) {
+        let pair = [run(0), run(1)];
+        all.push(pair.map(|round| round.ns));
+        if pair.iter().all(|round| round.undisturbed) {
+            good.push(pair.map(|round| round.ns));
+        }
+    }
+    let counted = if good.is_empty() { &all } else { &good };
+    let of = |side: usize| median(counted.iter().map(|pair| pair[side]).collect());
+    Medians {
+        ours: of(0),
+        theirs: of(1),
+        rounds: good.len(),
+    }
+}
+
+fn round(side: Side<'_>, calls: u64) -> Round {
+    let (start, waited) = (Instant::now(), machine::waited_ns());
+    let took = side(calls);
+    let waited = machine::waited_ns() - waited;
+    Round {
+        ns: took.as_nanos() as f64 / calls as f64,
+        undisturbed: hardly_waited(waited, start.elapsed()),
+    }
+}
+
+/// Whether a thread that waited so long in so much time counts as undisturbed.
+pub(crate) fn hardly_waited(waited_ns: u64, of: Duration) -> bool {
+    waited_ns as f64 <= WAITED_SHARE * of.as_nanos() as f64
+}
+
+/// Warms a side up, and finds out how many of its calls make a round.
+pub(crate) fn calls_per_round(side: Side<'_>) -> u64 {
+    let start = Instant::now();
+    let mut calls = 1_u64;
+    loop {
+        let took = side(calls);
+        if took >= ROUND && start.elapsed() >= WARM_UP {
+            let share = ROUND.as_secs_f64() / took.as_secs_f64();
+            return ((calls as f64 * share) as u64).max(1);
+        }
+        if took < ROUND {
+            calls *= 2;
+        }
+    }
+}
+
+/// The middle one of the figures, or 0 if there are none.
+pub(crate) fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    match figures.len() {
+        0 => 0.0,
+        count if count % 2 == 1 => figures[count / 2],
+        count => (figures[count / 2 - 1] + figures[count / 2]) / 2.0,
+    }
+}
