@@ -34,14 +34,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Weak};
 
 use crossbeam_utils::CachePadded;
-use flowgate_core::Node;
 use flowgate_core::kept::Kept;
 use flowgate_core::sync::{AtomicBool, AtomicUsize, Cell, Mutex, MutexGuard, Ordering, unpoisoned};
+use flowgate_core::{Node, Timestamp};
 use flowgate_slots::Registry as FindNode;
 
 use crate::engine::Shared;
 use crate::resource::{Resource, ResourceInner};
-use crate::sweep::{LOOKS_BEYOND, LOOKS_MAKING, Shard, Slot};
+use crate::sweep::{STEPS_BEYOND, STEPS_MAKING, Shard, Slot};
 
 /// Name of what counts the calls of resources beyond the limit.
 pub(crate) const OVERFLOW: &str = "(other resources)";
@@ -53,6 +53,9 @@ type Names = papaya::HashMap<Arc<str>, Weak<ResourceInner>, NameHasher>;
 /// Locks for making. Of shuttle's schedules one would not be like another if
 /// which names share a lock were a matter of chance.
 const SHARDS: usize = if cfg!(shuttle) { 1 } else { 64 };
+
+/// In how many of them a call beyond the limit looks for room.
+const SHARDS_BEYOND: usize = 4;
 
 /// All resources of an engine.
 pub(crate) struct Registry {
@@ -204,7 +207,7 @@ impl Registry {
         names.insert(Arc::clone(&inner.name), kept.found_by());
         // Release: who sees the number finds the resource.
         self.count.fetch_add(1, Ordering::Release);
-        let gone = shard.sweep(self, now, LOOKS_MAKING).gone;
+        let gone = shard.sweep(self, now, STEPS_MAKING).gone;
         shard.keep(kept, now);
         drop(shard);
         drop(gone);
@@ -296,14 +299,18 @@ impl Registry {
     fn make_room(&self) -> bool {
         let now = self.shared.clock.now();
         let closed = self.sweep_overflow(now);
+        closed || (0..SHARDS_BEYOND).any(|_| self.make_room_in_next(now))
+    }
+
+    fn make_room_in_next(&self, now: Timestamp) -> bool {
         // Relaxed: any shard will do.
         let hand = self.hand.fetch_add(1, Ordering::Relaxed) % SHARDS;
         let Ok(mut shard) = self.shards[hand].try_lock() else {
-            return closed;
+            return false;
         };
-        let swept = shard.sweep(self, now, LOOKS_BEYOND);
+        let gone = shard.sweep(self, now, STEPS_BEYOND).gone;
         drop(shard);
-        closed || !swept.gone.is_empty()
+        !gone.is_empty()
     }
 
     fn overflow(&self) -> Arc<ResourceInner> {

@@ -1,8 +1,8 @@
 //! Forgetting resources that nobody calls any more.
 //!
 //! Each shard of names keeps its resources in a list, and a hand goes round it.
-//! Who makes a resource moves the hand of its shard by [`LOOKS_MAKING`], so the
-//! hand comes round before the list has grown by half; calls beyond the limit on
+//! Who makes a resource moves the hand of its shard a little further than one
+//! ([`STEPS_MAKING`]), so in the long run as many resources go as come; calls beyond the limit on
 //! resources move the hands too, where nobody else does; and whoever calls
 //! [`Engine::sweep`](crate::Engine::sweep) moves all of them once round. There is
 //! no thread for it. Looking at a resource whose time has not come is a comparison
@@ -37,15 +37,31 @@ use flowgate_core::sync::Ordering;
 use flowgate_rules::{Idle, Whose};
 use flowgate_slots::ChainPlan;
 
-use crate::registry::{Registry, take_turn};
+use crate::registry::{OVERFLOW, Registry, take_turn};
 use crate::resource::ResourceInner;
 
-/// Resources that whoever makes one looks at.
-pub(crate) const LOOKS_MAKING: usize = 2;
-/// Resources that a call beyond the limit looks at.
-pub(crate) const LOOKS_BEYOND: usize = 8;
-/// Resources that a sweep looks at in one turn.
-const LOOKS_SWEEPING: usize = 64;
+/// How far a hand moves at once.
+#[derive(Clone, Copy)]
+pub(crate) struct Steps {
+    /// Resources it passes, at most.
+    slots: usize,
+    /// Of these, whose time for a look has come: what costs something.
+    looks: usize,
+}
+
+/// By whoever makes a resource. A resource is passed about twice before its time
+/// comes, and looked at twice before it goes, so in the long run as many go as are
+/// made.
+pub(crate) const STEPS_MAKING: Steps = Steps {
+    slots: 16,
+    looks: 4,
+};
+/// By a call beyond the limit.
+pub(crate) const STEPS_BEYOND: Steps = Steps { slots: 8, looks: 4 };
+/// By a sweep in one turn.
+const SWEEPING: usize = 64;
+/// How many times as far near the limit.
+const HASTE: usize = 4;
 /// After what time all that a node shows has left its views.
 const MINUTE: Duration = Duration::from_secs(61);
 
@@ -73,6 +89,8 @@ pub(crate) struct Slot {
     pub(crate) resource: Kept<ResourceInner>,
     /// When it was made or looked at, in seconds.
     looked_at: u32,
+    /// When its node was marked.
+    marked_at: u32,
 }
 
 /// What a few looks have found.
@@ -107,6 +125,7 @@ impl Slot {
         Slot {
             resource,
             looked_at: seconds(now),
+            marked_at: seconds(now),
         }
     }
 }
@@ -116,11 +135,18 @@ impl Shard {
         self.slots.push(Slot::new(resource, now));
     }
 
-    /// Moves the hand by up to `looks` resources. The caller has its turn.
-    pub(crate) fn sweep(&mut self, registry: &Registry, now: Timestamp, looks: usize) -> Found {
+    /// Moves the hand. The caller has its turn.
+    pub(crate) fn sweep(&mut self, registry: &Registry, now: Timestamp, steps: Steps) -> Found {
         let mut found = Found::default();
         let mut look = Look::new(registry, now);
-        for _ in 0..looks.min(self.slots.len()) {
+        let slots = match look.is_short {
+            true => steps.slots * HASTE,
+            false => steps.slots,
+        };
+        for _ in 0..slots.min(self.slots.len()) {
+            if found.looked_at == steps.looks {
+                break;
+            }
             if self.hand >= self.slots.len() {
                 self.hand = 0;
             }
@@ -131,7 +157,6 @@ impl Shard {
             }
             found.looked_at += 1;
             let idle = look.idle(slot);
-            slot.looked_at = look.now_s;
             let end = idle.map_or(End::Kept, |_| look.end_of(slot.resource.get()));
             match (idle, end) {
                 (None, _) | (_, End::Kept) => self.hand += 1,
@@ -146,6 +171,7 @@ impl Shard {
         let Slot {
             resource,
             looked_at,
+            marked_at,
         } = self.slots.swap_remove(self.hand);
         let registry = look.registry;
         let stays = match resource.take_if(|resource| look.is_idle(resource, idle, end)) {
@@ -178,6 +204,7 @@ impl Shard {
         self.slots.push(Slot {
             resource: stays,
             looked_at,
+            marked_at,
         });
         let last = self.slots.len() - 1;
         self.slots.swap(self.hand, last);
@@ -215,26 +242,30 @@ impl<'r> Look<'r> {
             true => MINUTE.min(self.timeout()),
             false => self.timeout(),
         };
-        self.since(slot) >= wait
+        self.since(slot.looked_at) >= wait
     }
 
-    fn since(&self, slot: &Slot) -> Duration {
+    fn since(&self, then: u32) -> Duration {
         // A clock that has gone back, or is past its 136 years, waits longer.
-        Duration::from_secs(self.now_s.saturating_sub(slot.looked_at).into())
+        Duration::from_secs(self.now_s.saturating_sub(then).into())
     }
 
-    /// Marks it; how long nobody has called it, at least, if that is long enough.
-    fn idle(&self, slot: &Slot) -> Option<Duration> {
+    /// Looks at it and marks it; how long nobody has called it, at least, if that
+    /// is long enough.
+    fn idle(&self, slot: &mut Slot) -> Option<Duration> {
+        slot.looked_at = self.now_s;
         if slot.resource.is_held() {
             return None;
         }
         let node = &slot.resource.get().node;
         match (node.was_used(), node.rest()) {
             (false, _) => Some(Duration::MAX),
-            (true, true) => Some(self.since(slot)),
-            // What the node shows will tell.
-            (true, false) if self.is_short => Some(Duration::ZERO),
-            (true, false) => None,
+            (true, true) => Some(self.since(slot.marked_at)),
+            (true, false) => {
+                slot.marked_at = self.now_s;
+                // What the node shows will tell.
+                self.is_short.then_some(Duration::ZERO)
+            }
         }
     }
 
@@ -300,12 +331,20 @@ impl Registry {
             let mut left = take_turn(shard).slots.len();
             while left > 0 {
                 let mut turn = take_turn(shard);
-                let found = turn.sweep(self, now, LOOKS_SWEEPING.min(left));
+                let slots = SWEEPING.min(left);
+                let found = turn.sweep(
+                    self,
+                    now,
+                    Steps {
+                        slots,
+                        looks: slots,
+                    },
+                );
                 drop(turn);
                 swept.looked_at += found.looked_at;
                 swept.renewed += found.renewed;
                 swept.evicted += found.gone.len() - found.renewed;
-                left = left.saturating_sub(LOOKS_SWEEPING);
+                left = left.saturating_sub(SWEEPING);
             }
         }
         swept
@@ -327,34 +366,25 @@ impl Registry {
         let Some(mut slot) = kept.take_if(|slot| look.is_due(slot)) else {
             return false;
         };
-        let since = look
-            .idle(&slot)
-            .filter(|_| !look.plan().names(&slot.resource.get().name));
-        slot.looked_at = look.now_s;
-        let rules = |look: &mut Look<'_>, resource: &ResourceInner, since| {
-            let idle = Idle { now, since };
-            let rules = &look.plan().rules;
-            rules.is_as_new(&resource.name, Whose::Many, idle)
-        };
-        let resource = match since {
+        let idle = look.idle(&mut slot);
+        let idle = idle.filter(|_| !look.plan().names(OVERFLOW));
+        let taken = match idle {
             None => Taken::Stays(slot.resource),
             Some(since) => slot.resource.take_if(|resource| {
-                look.is_idle(resource, since, End::Renewed) && rules(&mut look, resource, since)
+                let idle = Idle { now, since };
+                look.is_idle(resource, since, End::Renewed)
+                    && look.plan().rules.is_as_new(OVERFLOW, Whose::Many, idle)
             }),
         };
-        let resource = match resource {
+        slot.resource = match taken {
             Taken::Gone(gone) => {
-                look.plan().rules.forget(&gone.name, Whose::Many);
+                look.plan().rules.forget(OVERFLOW, Whose::Many);
                 look.note_callers(&gone);
                 // Release: who finds it closed finds that all is forgotten.
                 self.overflow.is_open.store(false, Ordering::Release);
                 return true;
             }
             Taken::Stays(resource) | Taken::Moved(resource) => resource,
-        };
-        let slot = Slot {
-            resource,
-            looked_at: slot.looked_at,
         };
         self.overflow.tell(&slot);
         *kept = Some(slot);
