@@ -1,7 +1,9 @@
 //! What is counted in each window of a node.
 
-use crate::leap_array::cell::{Added, Counter, Greatest, Lap, Least};
+use crate::leap_array::cell::{Counter, Greatest, Lap, Least};
 use crate::leap_array::{Bucket, PassCell, Passes, Renewal, Window};
+use crate::node::stripes::Stripes;
+use crate::node::sums::Sums;
 
 /// Something that is counted per window, in weights.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -56,6 +58,26 @@ impl MetricBucket {
         self.concurrency_max.get(lap)
     }
 
+    /// Adds what a thread has counted by itself of the window of `lap`, unless a
+    /// newer window has taken the cells over.
+    pub(crate) fn pour(&self, lap: Lap, sums: &Sums) {
+        self.pass.pour(lap, sums.pass);
+        let counters = [
+            (&self.block, sums.block),
+            (&self.exception, sums.exception),
+            (&self.success, sums.success),
+            (&self.rt_ns, sums.rt_ns),
+            (&self.cancelled, sums.cancelled),
+        ];
+        for (counter, sum) in counters.into_iter().filter(|(_, sum)| *sum != 0) {
+            counter.add(lap, sum);
+        }
+        if let Some(rt_ns) = sums.rt_min_ns {
+            self.rt_min_ns.note(lap, rt_ns);
+        }
+        self.concurrency_max.note(lap, sums.concurrency_max);
+    }
+
     /// The counter of `event`; passes have a cell of another make.
     fn counter(&self, event: MetricEvent) -> Option<&Counter> {
         match event {
@@ -71,6 +93,8 @@ impl MetricBucket {
 }
 
 impl Bucket for MetricBucket {
+    type Beside = Stripes;
+
     fn renew(&self, renewal: &Renewal<'_>) {
         self.pass.renew(renewal);
         self.block.renew(renewal);
@@ -91,20 +115,14 @@ impl Passes for MetricBucket {
 }
 
 impl Window<'_, MetricBucket> {
-    /// Adds `n` to `event` here, and says whether another thread has counted the
-    /// same event at the same moment. Passes are not added here: see
+    /// Adds `n` to `event` here. Passes are not added here: see
     /// [`LeapArray::pass`](crate::LeapArray::pass).
     #[inline]
-    pub fn add(&mut self, event: MetricEvent, n: u64) -> bool {
-        loop {
-            let Some(counter) = self.bucket().counter(event) else {
-                return false;
-            };
-            match counter.add(self.lap(), n) {
-                Added::TakenOver => self.move_on(),
-                added => return added == Added::Met,
-            }
-        }
+    pub fn add(&mut self, event: MetricEvent, n: u64) {
+        self.write(|bucket, lap| match bucket.counter(event) {
+            Some(counter) => counter.add(lap, n),
+            None => true,
+        });
     }
 
     /// Takes `n` borrowed passes out of this window's count again.

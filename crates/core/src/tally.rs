@@ -87,18 +87,6 @@ impl<const N: usize> Tallies<N> {
     }
 }
 
-/// Threads are numbered as they come, so that neighbours are spread evenly.
-#[cfg(not(any(loom, shuttle)))]
-pub(crate) fn thread_number() -> usize {
-    // Numbers of the process, of no engine: no model has a say in them.
-    static THREADS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
-    thread_local! {
-        static NUMBER: usize = THREADS.fetch_add(1, Ordering::Relaxed);
-    }
-    // A thread that is being torn down may count anywhere.
-    NUMBER.try_with(|number| *number).unwrap_or(0)
-}
-
 /// The number of the task: all run on one thread.
 #[cfg(shuttle)]
 pub(crate) fn thread_number() -> usize {

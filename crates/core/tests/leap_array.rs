@@ -216,6 +216,8 @@ struct Results {
 }
 
 impl Bucket for Results {
+    type Beside = ();
+
     fn renew(&self, renewal: &Renewal<'_>) {
         self.good.renew(renewal);
         self.bad.renew(renewal);

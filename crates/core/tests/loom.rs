@@ -29,6 +29,8 @@ mod publish;
 mod sliding;
 #[path = "loom/striped.rs"]
 mod striped;
+#[path = "loom/stripes.rs"]
+mod stripes;
 #[path = "loom/token_bucket.rs"]
 mod token_bucket;
 #[path = "loom/views.rs"]

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use flowgate_core::node::Passing;
+use flowgate_core::node::permits::Share;
 use flowgate_core::{
-    Hold, Holds, Node, NodeSettings, NodeSnapshot, Nodes, Place, Timestamp, Traffic,
+    Hold, Holds, Interval, Node, NodeSettings, NodeSnapshot, Nodes, Place, Timestamp, Traffic, View,
 };
 
 fn ms(millis: u64) -> Timestamp {
@@ -106,4 +108,74 @@ fn a_node_that_was_never_used_shows_zeros_and_is_small() {
     // A reading has made nothing, and held no later call to its clock.
     let _taken = node.pass(ms(5_000), 1);
     assert_eq!(node.passes_in_second(ms(5_000)), 1);
+}
+
+#[test]
+fn a_node_is_as_new_when_all_that_it_counted_has_left_every_view() {
+    let day = Interval::new(Duration::from_secs(86_400), 1).unwrap();
+    let settings = Arc::new(NodeSettings::default());
+    type Use = fn(&Node, Interval);
+    let uses: [(&str, Use, u64); 6] = [
+        ("a pass", |node, _| _ = node.pass(ms(1_000), 1), 60_000),
+        ("a refusal", |node, _| node.block(ms(1_000), 1), 60_000),
+        ("given up", |node, _| node.cancelled(ms(1_000), 1), 60_000),
+        (
+            "a call that has ended",
+            |node, _| node.complete(ms(1_000), 1, Duration::ZERO, false, false),
+            60_000,
+        ),
+        (
+            "a weight of nothing",
+            |node, _| {
+                let arrived = node.arrive(ms(1_000), 0, Share::NOTHING, Passing::Now);
+                node.leave_from(arrived.unwrap().seat, 0);
+            },
+            60_000,
+        ),
+        (
+            "a pass of a day",
+            |node, day| {
+                let view = View::Own {
+                    interval: day,
+                    among: &[day],
+                };
+                assert!(node.reserve_in(view, ms(1_000), 1, 5).is_ok());
+            },
+            86_400_000,
+        ),
+    ];
+    for (what, count, until) in uses {
+        let node = Node::new(&settings);
+        assert!(node.is_as_new(ms(1_000)));
+        count(&node, day);
+        assert!(!node.is_as_new(ms(until - 1)), "{what}");
+        assert!(node.is_as_new(ms(until + 1_000)), "{what}");
+    }
+}
+
+#[test]
+fn a_node_whose_calls_are_still_in_flight_is_never_as_new() {
+    let node = Node::new(&Arc::new(NodeSettings::default()));
+    node.enter(Share::NOTHING, 2).unwrap();
+    assert!(!node.is_as_new(ms(1_000_000)));
+    node.leave(Share::WHOLE, 2);
+    assert!(node.is_as_new(ms(1_000_000)));
+    node.queue_up();
+    assert!(!node.is_as_new(ms(1_000_000)));
+}
+
+#[test]
+fn a_marked_node_stays_marked_until_a_call_comes_and_keeps_its_direction() {
+    let node = Node::new(&Arc::new(NodeSettings::default()));
+    assert!(node.rest(), "never entered");
+    assert!(!node.was_used() && node.is_resting());
+    assert!(node.twin_for(Traffic::Inbound).is_none());
+    assert!(node.was_used() && !node.is_resting());
+    for traffic in [Traffic::Inbound, Traffic::Outbound] {
+        assert!(!node.rest());
+        assert!(node.rest() && node.is_resting());
+        let has_twin = node.twin_for(traffic).is_some();
+        assert_eq!(has_twin, traffic == Traffic::Outbound);
+        assert!(node.was_used() && !node.is_resting());
+    }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use flowgate_core::leap_array::cell::Counter;
 use flowgate_core::leap_array::{Borrowed, PassCell, Span};
+use flowgate_core::node::Passing;
 use flowgate_core::node::permits::Share;
 use flowgate_core::{
     Clock, LeapArray, ManualClock, MetricBucket, MetricEvent, Node, NodeSettings,
@@ -244,13 +245,16 @@ fn a_node_shows_every_call_of_the_minute_and_none_in_flight_at_the_end() {
             let mut calls = 0;
             while !done.load(Ordering::Acquire) {
                 let now = time.now();
-                let in_flight = node.enter(Share::NOTHING, 1).unwrap();
-                node.arrive(now, in_flight, None);
-                let _taken = node.pass(now, 1);
+                let passing = if calls % 4 == 0 {
+                    Passing::ForNow
+                } else {
+                    Passing::Now
+                };
+                let arrived = node.arrive(now, 1, Share::NOTHING, passing).unwrap();
                 node.block(now, 3);
                 let failed = calls % 2 == 0;
                 node.complete(time.now(), 1, Duration::from_millis(1), failed, false);
-                node.leave(Share::WHOLE, 1);
+                node.leave_from(arrived.seat, 1);
                 calls += 1;
                 rounds.fetch_add(1, Ordering::Relaxed);
             }

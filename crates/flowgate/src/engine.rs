@@ -16,10 +16,12 @@ use flowgate_rules::{
 use flowgate_slots::{ChainPlan, CustomSlot, FaultCounter, SlotKinds};
 
 use crate::builder::EngineBuilder;
+use crate::enter;
+use crate::left::Left;
 use crate::protection::Protection;
 use crate::registry::Registry;
-use crate::request::Request;
-use crate::resource::Resource;
+use crate::request::{Request, Spec};
+use crate::resource::{Resource, ResourceRef};
 use crate::sampler::Sample;
 
 /// What one or many services are guarded by: a clock, the resources and their
@@ -59,7 +61,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) protection: Protection,
     /// Held while a document is put in force: loaders take turns.
-    pub(crate) loading: Mutex<()>,
+    pub(crate) loading: Mutex<Left>,
 }
 
 /// Bounds on what an engine remembers.
@@ -142,6 +144,7 @@ impl Engine {
     // Calls.
 
     /// A handle to the resource `name`: get it once, use it many times.
+    #[inline]
     pub fn resource(&self, name: &str) -> Resource {
         self.registry.resource(name)
     }
@@ -151,8 +154,12 @@ impl Engine {
     /// # Errors
     ///
     /// [`Block`](crate::Block) if a rule refuses.
+    #[inline]
     pub fn entry(&self, name: &str) -> Result<crate::Entry<'static>, crate::Block> {
-        self.request(name).entry()
+        enter::enter(
+            ResourceRef::Held(self.registry.for_call(name)),
+            &Spec::PLAIN,
+        )
     }
 
     /// Asks to enter the resource `name`; never waits.
@@ -160,8 +167,12 @@ impl Engine {
     /// # Errors
     ///
     /// [`Block`](crate::Block) if a rule refuses, or would have the call wait.
+    #[inline]
     pub fn try_entry(&self, name: &str) -> Result<crate::Entry<'static>, crate::Block> {
-        self.request(name).try_entry()
+        enter::try_enter(
+            ResourceRef::Held(self.registry.for_call(name)),
+            &Spec::PLAIN,
+        )
     }
 
     /// Asks to enter the resource `name`; waits without holding up the thread.
@@ -176,6 +187,7 @@ impl Engine {
 
     /// A call of the resource `name` with an origin, context, weight, priority,
     /// direction or arguments.
+    #[inline]
     pub fn request<'r>(&self, name: &str) -> Request<'static, 'r> {
         Request::owned(self.registry.for_call(name))
     }
@@ -340,19 +352,23 @@ impl Engine {
         &self,
         change: impl FnOnce(&RuleSet, &Settings) -> Result<(RuleSet, LoadReport), RuleError>,
     ) -> Result<LoadReport, RuleError> {
-        let _turn = self.shared.take_turn();
+        let mut left = self.shared.take_turn();
         let (_, plan) = self.shared.plan.load();
         let Shared {
             settings,
             protection,
             ..
         } = &*self.shared;
-        let (rules, report) = change(&plan.rules, settings)?;
+        let (mut rules, report) = change(&plan.rules, settings)?;
         let demand = protection.prepare(&plan.rules, &rules);
+        let gone = rules.take_left();
+        // Not to be held while it is replaced: who replaces it drops it.
+        drop(plan);
         self.shared
             .plan
             .publish(self.shared.plan_of(rules, &self.registry));
         protection.settle(&demand);
+        left.add(gone);
         Ok(report)
     }
 
@@ -448,8 +464,15 @@ impl Engine {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        crate::visit::let_go();
+        crate::by_name::let_go();
+    }
+}
+
 impl Shared {
-    fn take_turn(&self) -> MutexGuard<'_, ()> {
+    fn take_turn(&self) -> MutexGuard<'_, Left> {
         // What the lock guards is replaced as a whole: a loader that panicked
         // has left nothing half done.
         unpoisoned(self.loading.lock())
@@ -457,7 +480,6 @@ impl Shared {
 
     fn plan_of(&self, rules: RuleSet, registry: &Arc<Registry>) -> ChainPlan {
         ChainPlan {
-            related: flowgate_slots::related_to(&rules),
             rules,
             kinds: Arc::clone(&self.kinds),
             settings: self.settings.clone(),

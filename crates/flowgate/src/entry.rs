@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate_core::call::{Holds, TICKETS_INLINE};
-use flowgate_core::{Departure, Node, Nodes, Outcome, Ticket, Timestamp, Traffic};
-use flowgate_slots::{Slot, SlotChain, StatisticSlot};
-use smallvec::SmallVec;
+use flowgate_core::call::Seats;
+use flowgate_core::{Departure, Node, Nodes, Outcome, Timestamp, Traffic};
+use flowgate_slots::{Slot, StatisticSlot};
 
+use crate::request::Spec;
 use crate::resource::ResourceRef;
+use crate::visit::Visit;
 
 /// The guard of an admitted call: as long as it lives the call is in flight.
 ///
@@ -39,42 +40,51 @@ pub type OwnedEntry = Entry<'static>;
 pub(crate) struct Guarded<'a> {
     resource: ResourceRef<'a>,
     stay: Stay,
+    /// It is on its way out: should a clock of a service's own panic there, it
+    /// does not leave twice.
+    has_left: bool,
 }
 
 /// What a call in flight keeps until its end.
 pub(crate) struct Stay {
     pub(crate) entered: Timestamp,
+    /// How long it was told to wait.
+    waited_ns: u64,
     pub(crate) weight: u32,
     pub(crate) traffic: Traffic,
-    /// How long it was told to wait.
-    pub(crate) waited: Duration,
+    /// From where it is in flight.
+    pub(crate) seats: Seats,
     /// Entered while a panic was unwinding: that panic is not this call's.
-    pub(crate) in_panic: bool,
+    in_panic: bool,
     pub(crate) origin: Option<Arc<Node>>,
     pub(crate) context: Option<Arc<Node>>,
-    /// Only calls that report back keep their chain alive.
-    pub(crate) reports_to: Option<ReportsTo>,
-}
-
-/// The chain that hears how a call ends, and what its slots have noted of it.
-pub(crate) struct ReportsTo {
-    pub(crate) chain: Arc<SlotChain>,
-    pub(crate) tickets: SmallVec<[Ticket; TICKETS_INLINE]>,
-    pub(crate) excluded: u64,
-}
-
-impl ReportsTo {
-    #[inline]
-    pub(crate) fn chain(chain: &Arc<SlotChain>, holds: &mut Holds) -> Self {
-        ReportsTo {
-            chain: Arc::clone(chain),
-            tickets: std::mem::take(&mut holds.tickets),
-            excluded: holds.excluded(),
-        }
-    }
+    /// Only calls that report back have their chain along.
+    pub(crate) reports_to: Option<Visit>,
 }
 
 impl Stay {
+    /// Of a call that arrives.
+    #[inline]
+    pub(crate) fn arriving(now: Timestamp, spec: &Spec<'_>) -> Self {
+        Stay {
+            entered: now,
+            waited_ns: 0,
+            weight: spec.weight,
+            traffic: spec.traffic,
+            seats: Seats::default(),
+            in_panic: std::thread::panicking(),
+            origin: None,
+            context: None,
+            reports_to: None,
+        }
+    }
+
+    /// It was told to wait, and has done so.
+    pub(crate) fn has_waited(&mut self, wait: Duration) {
+        let wait_ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        self.waited_ns = self.waited_ns.saturating_add(wait_ns);
+    }
+
     /// The nodes that count the call, beside that of its resource.
     #[inline]
     pub(crate) fn nodes<'n>(&'n self, resource: &'n Node) -> Nodes<'n> {
@@ -83,11 +93,12 @@ impl Stay {
     }
 }
 
-impl<'a> Guarded<'a> {
+impl Guarded<'_> {
     #[inline]
-    fn leave(&self, outcome: Outcome) {
-        let Guarded { resource, stay } = self;
-        let reports_to = stay.reports_to.as_ref();
+    fn leave(&mut self, outcome: Outcome) {
+        self.has_left = true;
+        let Guarded { resource, stay, .. } = self;
+        let visit = stay.reports_to.take();
         let mut departure = Departure {
             resource: &resource.name,
             entered: stay.entered,
@@ -95,16 +106,17 @@ impl<'a> Guarded<'a> {
             weight: stay.weight,
             outcome,
             nodes: stay.nodes(&resource.node),
-            tickets: reports_to.map_or(&[], |reports_to| &reports_to.tickets),
+            seats: stay.seats,
+            tickets: visit.as_ref().map_or(&[], Visit::tickets),
             slot: 0,
         };
-        if let Some(ReportsTo {
-            chain, excluded, ..
-        }) = reports_to
-        {
-            chain.leave(&mut departure, *excluded);
+        if let Some(visit) = &visit {
+            visit.report(&mut departure);
         }
         StatisticSlot.exited(&departure);
+        if let Some(visit) = visit {
+            visit.put_back(resource.chain.number());
+        }
     }
 }
 
@@ -112,10 +124,15 @@ impl<'a> Entry<'a> {
     #[inline]
     pub(crate) fn guarding(resource: ResourceRef<'a>, stay: Stay) -> Self {
         Entry {
-            guarded: Some(Guarded { resource, stay }),
+            guarded: Some(Guarded {
+                resource,
+                stay,
+                has_left: false,
+            }),
         }
     }
 
+    #[inline]
     pub(crate) fn unguarded() -> Self {
         Entry { guarded: None }
     }
@@ -129,8 +146,14 @@ impl<'a> Entry<'a> {
     /// The call has ended like this.
     #[inline]
     pub fn exit_with(mut self, outcome: Outcome) {
-        if let Some(guarded) = self.guarded.take() {
+        self.leave(outcome);
+    }
+
+    /// Where it stands: it is not moved once more.
+    fn leave(&mut self, outcome: Outcome) {
+        if let Some(guarded) = &mut self.guarded {
             guarded.leave(outcome);
+            self.guarded = None;
         }
     }
 
@@ -143,9 +166,9 @@ impl<'a> Entry<'a> {
 
     /// How long a rule had the call wait before it went ahead.
     pub fn waited(&self) -> Duration {
-        self.guarded
-            .as_ref()
-            .map_or(Duration::ZERO, |guarded| guarded.stay.waited)
+        self.guarded.as_ref().map_or(Duration::ZERO, |guarded| {
+            Duration::from_nanos(guarded.stay.waited_ns)
+        })
     }
 
     /// Name of the resource; `None` while guarding is switched off.
@@ -157,9 +180,9 @@ impl<'a> Entry<'a> {
 impl Drop for Entry<'_> {
     #[inline]
     fn drop(&mut self) {
-        if let Some(guarded) = self.guarded.take() {
+        if let Some(guarded) = self.guarded.as_ref().filter(|guarded| !guarded.has_left) {
             let panicked = std::thread::panicking() && !guarded.stay.in_panic;
-            guarded.leave(if panicked {
+            self.leave(if panicked {
                 Outcome::Error
             } else {
                 Outcome::Success

@@ -11,6 +11,7 @@ static DEFAULT: OnceCell<Engine> = OnceCell::new();
 
 /// The default engine: the one given to [`init`], or one with Sentinel's
 /// defaults, made on first use.
+#[inline]
 pub fn engine() -> &'static Engine {
     DEFAULT.get_or_init(Engine::new)
 }
@@ -51,6 +52,7 @@ impl std::error::Error for AlreadyInUse {}
 /// # Errors
 ///
 /// [`Block`] if a rule refuses.
+#[inline]
 pub fn entry(resource: &str) -> Result<Entry<'static>, Block> {
     engine().entry(resource)
 }
@@ -60,6 +62,7 @@ pub fn entry(resource: &str) -> Result<Entry<'static>, Block> {
 /// # Errors
 ///
 /// [`Block`] if a rule refuses, or would have the call wait.
+#[inline]
 pub fn try_entry(resource: &str) -> Result<Entry<'static>, Block> {
     engine().try_entry(resource)
 }

@@ -2,11 +2,14 @@
 
 mod breaker;
 mod builder;
+mod by_name;
 mod call_error;
 mod closures;
 mod engine;
+mod enter;
 mod entry;
 mod global;
+mod left;
 mod pending;
 mod protection;
 mod queued;
@@ -14,6 +17,7 @@ mod registry;
 mod request;
 mod resource;
 mod sampler;
+mod visit;
 
 pub use breaker::Breaker;
 pub use builder::{BuildError, EngineBuilder};

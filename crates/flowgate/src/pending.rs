@@ -1,14 +1,13 @@
 //! Between admission and entry: the wait, as a value.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use flowgate_core::Call;
 use flowgate_core::call::Holds;
-use flowgate_slots::SlotChain;
 
-use crate::entry::{Entry, ReportsTo, Stay};
+use crate::entry::{Entry, Stay};
 use crate::resource::ResourceRef;
+use crate::visit::{Chain, Visit};
 
 /// A call that was admitted, and may have to wait before it goes ahead.
 ///
@@ -25,17 +24,25 @@ pub struct Pending<'a> {
 
 /// What a call holds that has not gone ahead yet.
 pub(crate) struct Admission {
-    pub(crate) chain: Arc<SlotChain>,
+    pub(crate) chain: Chain,
     pub(crate) holds: Holds,
     pub(crate) stay: Stay,
 }
 
 impl<'a> Pending<'a> {
     #[inline]
-    pub(crate) fn new(resource: ResourceRef<'a>, admission: Option<Admission>) -> Self {
+    pub(crate) fn new(resource: ResourceRef<'a>, admission: Admission) -> Self {
         Pending {
             resource: Some(resource),
-            admission,
+            admission: Some(admission),
+        }
+    }
+
+    /// Of a call that nothing guards.
+    pub(crate) fn unguarded() -> Self {
+        Pending {
+            resource: None,
+            admission: None,
         }
     }
 
@@ -61,12 +68,12 @@ impl<'a> Pending<'a> {
             mut stay,
         } = admission;
         if !holds.wait.is_zero() {
-            stay.waited += holds.wait;
+            stay.has_waited(holds.wait);
             let now = resource.shared.clock.now();
             holds.go_ahead(&stay.nodes(&resource.node), now, stay.weight);
         }
-        if chain.hears_exits() {
-            stay.reports_to = Some(ReportsTo::chain(&chain, &mut holds));
+        if chain.slots.hears_exits() {
+            stay.reports_to = Some(Visit::reporting(resource.chain.number(), &chain, &holds));
         }
         Entry::guarding(resource, stay)
     }
@@ -128,6 +135,6 @@ impl Drop for Pending<'_> {
             holds,
             slot: 0,
         };
-        chain.cancel(&mut call);
+        chain.slots.cancel(&mut call);
     }
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Weak};
 
 use flowgate_core::node::BoxSums;
 use flowgate_core::{Clock, Timestamp};
+use flowgate_rules::RuleSet;
 use flowgate_rules::system::{Demand, InboundTotals, Machine, System};
-use flowgate_rules::{Flow, RuleSet};
 
 use crate::registry::Registry;
 use crate::sampler::{Sampling, SamplingSettings};
@@ -35,8 +35,7 @@ impl Protection {
     pub(crate) fn prepare(&self, old: &RuleSet, new: &RuleSet) -> Demand {
         let old = Demand::of(&old.table::<System>());
         let mut demand = Demand::of(&new.table::<System>());
-        let flow = new.table::<Flow>();
-        demand.needs_memory = flow.acting().any(|entry| entry.rule().needs_memory());
+        demand.needs_memory = new.needs_memory();
         if !old.counts_inbound || !demand.counts_inbound {
             // Nobody has counted, or nobody will: the next rule starts from what
             // the resources have counted by then.
@@ -53,17 +52,16 @@ impl Protection {
     }
 }
 
-/// Sums over the resources of an engine, which it does not keep alive.
+/// Sums over the resources of an engine, which it does not keep alive, nor its
+/// clock: chains get here, and threads keep chains that are in force no more.
 pub(crate) struct Totals {
     registry: Weak<Registry>,
-    clock: Clock,
 }
 
 impl Totals {
-    pub(crate) fn of(registry: &Arc<Registry>, clock: &Clock) -> Arc<Self> {
+    pub(crate) fn of(registry: &Arc<Registry>) -> Arc<Self> {
         Arc::new(Totals {
             registry: Arc::downgrade(registry),
-            clock: clock.clone(),
         })
     }
 }
@@ -77,13 +75,13 @@ impl InboundTotals for Totals {
     }
 
     fn boxes(&self) -> Vec<BoxSums> {
-        let now = self.clock.now();
         let mut boxes: BTreeMap<Timestamp, BoxSums> = BTreeMap::new();
         let mut add = |sums: BoxSums| match boxes.get_mut(&sums.start) {
             Some(total) => total.add(&sums),
             None => drop(boxes.insert(sums.start, sums)),
         };
         if let Some(registry) = self.registry.upgrade() {
+            let now = registry.now();
             registry.for_each(|resource| {
                 let boxes = resource.node.inbound_boxes(now);
                 boxes.into_iter().for_each(&mut add);

@@ -22,16 +22,18 @@ use std::time::{Duration, Instant};
 use flowgate_core::call::Holds;
 use flowgate_core::node::permits::Turn;
 use flowgate_core::{Block, Clock, Node, Nodes, Timestamp, Traffic};
-use flowgate_slots::{Line, SlotChain};
+use flowgate_slots::Line;
 
 use crate::entry::Stay;
+use crate::pending::Pending;
 use crate::request::Spec;
-use crate::resource::ResourceInner;
+use crate::resource::{ResourceInner, ResourceRef};
+use crate::visit::Chain;
 
 /// A call that was told to stand in line.
 pub(crate) struct Standing {
-    pub(crate) chain: Arc<SlotChain>,
-    pub(crate) line: Line,
+    pub(crate) chain: Chain,
+    pub(crate) line: Box<Line>,
     pub(crate) stay: Stay,
 }
 
@@ -43,9 +45,39 @@ pub(crate) struct Waiting<'w> {
 
 /// A call that has its permits, and nothing else yet.
 pub(crate) struct Granted {
-    pub(crate) chain: Arc<SlotChain>,
+    pub(crate) chain: Chain,
     pub(crate) stay: Stay,
     pub(crate) holds: Holds,
+}
+
+impl Standing {
+    /// Waits for the permits on the thread, and goes through the chain with
+    /// them; the call may have to wait again, for its time.
+    pub(crate) fn wait_on_thread<'a>(
+        self,
+        resource: ResourceRef<'a>,
+        spec: &Spec<'_>,
+    ) -> Result<Pending<'a>, Block> {
+        let waiting = Waiting::step_in(&resource, self, spec)?;
+        waiting.wait_on_thread();
+        let granted = waiting.end(spec)?;
+        let admission = resource.enter_granted(granted, spec)?;
+        Ok(Pending::new(resource, admission))
+    }
+
+    /// The same without holding up the thread.
+    #[cfg(feature = "tokio")]
+    pub(crate) async fn wait_on_timer<'a>(
+        self,
+        resource: ResourceRef<'a>,
+        spec: &Spec<'_>,
+    ) -> Result<Pending<'a>, Block> {
+        let waiting = Waiting::step_in(&resource, self, spec)?;
+        waiting.wait_on_timer().await;
+        let granted = waiting.end(spec)?;
+        let admission = resource.enter_granted(granted, spec)?;
+        Ok(Pending::new(resource, admission))
+    }
 }
 
 impl<'w> Waiting<'w> {
@@ -123,7 +155,7 @@ impl<'w> Waiting<'w> {
             line,
             mut stay,
         } = standing;
-        stay.waited = place.clock().now().since(stay.entered);
+        stay.has_waited(place.clock().now().since(stay.entered));
         Ok(Granted {
             holds: Holds::granted(line.slot, line.queue.rule),
             chain,

@@ -2,7 +2,14 @@
 //! resource.
 //!
 //! **Looking up takes no lock.** Names are put into a `papaya` table and never
-//! taken out, so what was found stays true.
+//! taken out, so what was found stays true. A thread has what it calls by name
+//! [at hand](crate::by_name).
+//!
+//! **Names may come from clients**, who may choose them so that they meet in a
+//! table. The hash is seeded at random for each engine and no secret of a
+//! cryptographer's: who can measure times finely enough could find names that
+//! meet. What that gives is bounded, as the number of names in a table is: look-ups
+//! that take as long as there are names that meet, for those names.
 //!
 //! **Making takes turns**, once per name. Who has its turn looks for the name
 //! again, so two threads that come with one new name get one node. It then
@@ -23,14 +30,17 @@
 //! checker sees into these; `tests/shuttle.rs` runs this code with both as one
 //! step.
 
+use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
 
 use flowgate_core::sync::{
     AtomicU64, AtomicUsize, Mutex, MutexGuard, OnceLock, Ordering, unpoisoned,
 };
-use flowgate_core::{Node, NodeSettings};
+use flowgate_core::{Node, NodeSettings, Timestamp};
 use flowgate_slots::Registry as FindNode;
+use foldhash::quality::RandomState;
 
+use crate::by_name;
 use crate::engine::Shared;
 use crate::resource::{Resource, ResourceInner};
 
@@ -44,7 +54,8 @@ pub(crate) const OVERFLOW: &str = "(other resources)";
 /// the other has just taken the last place.
 pub(crate) struct Registry {
     shared: Arc<Shared>,
-    by_name: papaya::HashMap<Arc<str>, Arc<ResourceInner>>,
+    by_name: papaya::HashMap<Arc<str>, Arc<ResourceInner>, RandomState>,
+    hasher: RandomState,
     /// Raised after the resource was put in.
     count: AtomicUsize,
     making: Mutex<()>,
@@ -55,14 +66,21 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
+        let hasher = RandomState::default();
         Arc::new_cyclic(|me| Registry {
             shared,
-            by_name: papaya::HashMap::new(),
+            by_name: papaya::HashMap::with_hasher(hasher.clone()),
+            hasher,
             count: AtomicUsize::new(0),
             making: Mutex::new(()),
             overflow: OnceLock::new(),
             me: Weak::clone(me),
         })
+    }
+
+    /// The time, by the clock of the engine.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.shared.clock.now()
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -104,8 +122,19 @@ impl Registry {
     /// match, all names share one resource.
     #[inline]
     pub(crate) fn for_call(&self, name: &str) -> Arc<ResourceInner> {
+        let hash = self.hasher.hash_one(name);
+        let is_it = |found: &ResourceInner| {
+            *found.name == *name && Arc::ptr_eq(&found.shared, &self.shared)
+        };
+        by_name::recall(hash, is_it).unwrap_or_else(|| self.look_up_for_call(name, hash))
+    }
+
+    fn look_up_for_call(&self, name: &str, hash: u64) -> Arc<ResourceInner> {
         match self.by_name.pin().get(name) {
-            Some(found) => Arc::clone(found),
+            Some(found) => {
+                by_name::remember(hash, found);
+                Arc::clone(found)
+            }
             None => self.make(name).unwrap_or_else(|| self.overflow_for(name)),
         }
     }
@@ -146,7 +175,7 @@ impl Registry {
             return true;
         }
         let (_, plan) = self.shared.plan.load();
-        plan.related.contains(name) || plan.rules.names(name)
+        plan.rules.names(name) || plan.rules.looks_at(name)
     }
 
     fn overflow_for(&self, name: &str) -> Arc<ResourceInner> {
@@ -227,7 +256,7 @@ pub(crate) struct Bound<'a> {
 /// Nodes of one resource, by the name of an origin or context.
 #[derive(Default)]
 pub(crate) struct NamedNodes {
-    by_name: OnceLock<papaya::HashMap<Box<str>, Arc<Node>>>,
+    by_name: OnceLock<papaya::HashMap<Box<str>, Arc<Node>, RandomState>>,
     /// Raised after the node was put in; see [`Registry`].
     count: AtomicUsize,
     making: Mutex<()>,
@@ -248,7 +277,7 @@ impl NamedNodes {
         settings: &Arc<NodeSettings>,
         bound: &Bound<'_>,
     ) -> Arc<Node> {
-        let nodes = self.by_name.get_or_init(papaya::HashMap::new).pin();
+        let nodes = self.by_name.get_or_init(Default::default).pin();
         if let Some(node) = nodes.get(name) {
             return Arc::clone(node);
         }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use flowgate_core::{Arg, Block, Traffic};
 use flowgate_slots::CONTEXT_DEFAULT;
 
+use crate::enter::{self, Detour, Start};
 use crate::entry::Entry;
 use crate::pending::Pending;
-use crate::queued::{Granted, Standing, Waiting};
-use crate::resource::{Admitted, ResourceInner, ResourceRef};
+use crate::resource::{ResourceInner, ResourceRef};
 
 /// A call in the making.
 ///
@@ -49,6 +49,11 @@ pub(crate) struct Spec<'r> {
     pub(crate) traffic: Traffic,
     pub(crate) origin: &'r str,
     pub(crate) context: &'r str,
+    /// Whether it named a context other than the default one.
+    pub(crate) has_context: bool,
+    /// Whether it has named neither origin nor context: then it counts on the
+    /// node of its resource alone.
+    pub(crate) is_plain: bool,
     pub(crate) args: &'r [Arg<'r>],
     pub(crate) attachments: &'r [(&'r str, Arg<'r>)],
 }
@@ -58,14 +63,14 @@ impl<'a, 'r> Request<'a, 'r> {
     pub(crate) fn lent(resource: &'a Arc<ResourceInner>) -> Self {
         Request {
             resource: ResourceRef::Lent(resource),
-            spec: Spec::default(),
+            spec: Spec::PLAIN,
         }
     }
 
     pub(crate) fn owned(resource: Arc<ResourceInner>) -> Self {
         Request {
             resource: ResourceRef::Held(resource),
-            spec: Spec::default(),
+            spec: Spec::PLAIN,
         }
     }
 
@@ -86,6 +91,7 @@ impl<'a, 'r> Request<'a, 'r> {
     /// of their own. Default: unknown.
     pub fn origin(mut self, origin: &'r str) -> Self {
         self.spec.origin = origin;
+        self.spec.is_plain = origin.is_empty() && !self.spec.has_context;
         self
     }
 
@@ -94,6 +100,8 @@ impl<'a, 'r> Request<'a, 'r> {
     /// default context.
     pub fn context(mut self, context: &'r str) -> Self {
         self.spec.context = context_or_default(context);
+        self.spec.has_context = self.spec.context != CONTEXT_DEFAULT;
+        self.spec.is_plain = self.spec.origin.is_empty() && !self.spec.has_context;
         self
     }
 
@@ -147,11 +155,7 @@ impl<'a, 'r> Request<'a, 'r> {
     /// [`Block`] if a rule refuses.
     #[inline]
     pub fn entry(self) -> Result<Entry<'a>, Block> {
-        match self.go(Wait::Is)? {
-            Gone::In(entry) => Ok(entry),
-            Gone::Pending(pending) => Ok(pending.begin_on_thread()),
-            Gone::Standing(request, standing) => request.entry_from(standing),
-        }
+        enter::enter(self.resource, &self.spec)
     }
 
     /// Asks to enter; never waits.
@@ -161,11 +165,7 @@ impl<'a, 'r> Request<'a, 'r> {
     /// [`Block`] if a rule refuses, or would have the call wait.
     #[inline]
     pub fn try_entry(self) -> Result<Entry<'a>, Block> {
-        match self.go(Wait::Refuses)? {
-            Gone::In(entry) => Ok(entry),
-            Gone::Pending(pending) => Ok(pending.begin()),
-            Gone::Standing(request, standing) => Err(request.turn_away(standing)),
-        }
+        enter::try_enter(self.resource, &self.spec)
     }
 
     /// Asks to enter; waits on a timer if told to queue, or until permits are
@@ -176,13 +176,9 @@ impl<'a, 'r> Request<'a, 'r> {
     /// [`Block`] if a rule refuses.
     #[cfg(feature = "tokio")]
     pub async fn acquire(self) -> Result<Entry<'a>, Block> {
-        match self.go(Wait::Is)? {
-            Gone::In(entry) => Ok(entry),
-            Gone::Pending(pending) => {
-                pending.wait_on_timer(pending.wait()).await;
-                Ok(pending.begin())
-            }
-            Gone::Standing(request, standing) => request.acquire_from(standing).await,
+        match enter::acquire(self.resource, &self.spec) {
+            Ok(answer) => answer,
+            Err(wait) => wait.await,
         }
     }
 
@@ -194,97 +190,34 @@ impl<'a, 'r> Request<'a, 'r> {
     /// # Errors
     ///
     /// [`Block`] if a rule refuses.
-    pub fn reserve(mut self) -> Result<Pending<'a>, Block> {
-        self.move_home();
-        let admission = match self.resource.enter(&self.spec, Wait::IsTheCallers)? {
-            Admitted::Pending(admission) => Some(admission),
-            Admitted::Entered(_) | Admitted::Unguarded => None,
-            Admitted::Standing(standing) => return Err(self.turn_away(standing)),
-        };
-        Ok(Pending::new(self.resource, admission))
-    }
-
-    #[inline]
-    fn go(mut self, wait: Wait) -> Result<Gone<'a, 'r>, Block> {
-        self.move_home();
-        Ok(match self.resource.enter(&self.spec, wait)? {
-            Admitted::Entered(stay) => Gone::In(Entry::guarding(self.resource, stay)),
-            Admitted::Pending(admission) => {
-                Gone::Pending(Pending::new(self.resource, Some(admission)))
+    pub fn reserve(self) -> Result<Pending<'a>, Block> {
+        match enter::start::<true>(self.resource, &self.spec) {
+            // Guarding is switched off.
+            Start::In(_) => Ok(Pending::unguarded()),
+            Start::Refused(block) => Err(block),
+            Start::Aside(resource, Detour::Pending(admission)) => {
+                Ok(Pending::new(resource, admission))
             }
-            Admitted::Unguarded => Gone::In(Entry::unguarded()),
-            Admitted::Standing(standing) => Gone::Standing(self, standing),
-        })
-    }
-
-    /// Stands in line on the thread.
-    #[cold]
-    fn entry_from(self, standing: Standing) -> Result<Entry<'a>, Block> {
-        let waiting = Waiting::step_in(&self.resource, standing, &self.spec)?;
-        waiting.wait_on_thread();
-        let granted = waiting.end(&self.spec)?;
-        Ok(self.pending_from(granted)?.begin_on_thread())
-    }
-
-    /// Stands in line without holding up the thread.
-    #[cfg(feature = "tokio")]
-    async fn acquire_from(self, standing: Standing) -> Result<Entry<'a>, Block> {
-        let waiting = Waiting::step_in(&self.resource, standing, &self.spec)?;
-        waiting.wait_on_timer().await;
-        let granted = waiting.end(&self.spec)?;
-        let pending = self.pending_from(granted)?;
-        pending.wait_on_timer(pending.wait()).await;
-        Ok(pending.begin())
-    }
-
-    /// Goes through the chain with its permits; it may have to wait again, for
-    /// its time.
-    fn pending_from(self, granted: Granted) -> Result<Pending<'a>, Block> {
-        let admission = self.resource.enter_granted(granted, &self.spec)?;
-        Ok(Pending::new(self.resource, Some(admission)))
-    }
-
-    /// A call that must not stand in line was told to.
-    #[cold]
-    fn turn_away(&self, standing: Standing) -> Block {
-        self.resource.turn_away(standing, &self.spec)
-    }
-
-    /// A resource beyond the limit may have got a place of its own since.
-    #[inline]
-    fn move_home(&mut self) {
-        if self.resource.overflows()
-            && let Some(own) = self.resource.moved_to()
-        {
-            self.resource = ResourceRef::Held(own);
+            Start::Aside(resource, Detour::Standing(standing)) => {
+                Err(resource.turn_away(standing, &self.spec))
+            }
         }
     }
 }
 
-/// How far a request has come.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would be an allocation on the way of a call"
-)]
-enum Gone<'a, 'r> {
-    In(Entry<'a>),
-    Pending(Pending<'a>),
-    Standing(Request<'a, 'r>, Standing),
-}
-
-impl Default for Spec<'_> {
-    #[inline]
-    fn default() -> Self {
-        Spec {
-            weight: 1,
-            prioritized: false,
-            traffic: Traffic::Outbound,
-            origin: "",
-            context: CONTEXT_DEFAULT,
-            args: &[],
-            attachments: &[],
-        }
-    }
+impl Spec<'_> {
+    /// A call that says nothing of itself.
+    pub(crate) const PLAIN: Self = Spec {
+        weight: 1,
+        prioritized: false,
+        traffic: Traffic::Outbound,
+        origin: "",
+        context: CONTEXT_DEFAULT,
+        has_context: false,
+        is_plain: true,
+        args: &[],
+        attachments: &[],
+    };
 }
 
 pub(crate) fn context_or_default(context: &str) -> &str {

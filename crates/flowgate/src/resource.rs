@@ -1,30 +1,23 @@
-//! A handle to one resource, and the way of a call through its chain.
+//! A handle to one resource.
 //!
-//! The chain is [`Derived`] from the engine's plan: a call compares generations,
-//! makes the chain anew if the plan has moved on, and uses that one chain to its
-//! end. Why it never sees two generations, nor an older one than a call before
-//! it, is said and modelled in `core::publish`; nothing is added to that here. A
-//! chain that two threads make of one plan at the same time is made twice and
-//! kept once; what rules remember is not in it but in their table, made once per
-//! resource under a lock.
+//! How a call comes in is in `enter`, and what it then holds in `entry`.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use flowgate_core::call::Holds;
-use flowgate_core::publish::Derived;
-use flowgate_core::sync::Ordering;
+use flowgate_core::publish::{Dated, Derived, Lent};
 use flowgate_core::{Block, Call, Node, NodeSnapshot, Outcome, Timestamp};
-use flowgate_slots::{CONTEXT_DEFAULT, NamedCallers, SlotChain};
+use flowgate_slots::ChainPlan;
 
 use crate::call_error::CallError;
 use crate::engine::Shared;
-use crate::entry::{Entry, ReportsTo, Stay};
-use crate::pending::{Admission, Pending};
-use crate::queued::{Granted, Standing};
+use crate::enter;
+use crate::entry::{Entry, Stay};
+use crate::pending::Pending;
 use crate::registry::{Bound, NamedNodes, Registry};
-use crate::request::{Request, Spec, Wait};
+use crate::request::{Request, Spec};
+use crate::visit::Compiled;
 
 /// A handle to one named resource. Cheap to clone; clones are the same
 /// resource.
@@ -51,38 +44,24 @@ pub(crate) struct ResourceInner {
     pub(crate) shared: Arc<Shared>,
     /// Of a resource beyond the limit: where it may find a place by now.
     registry: Option<Weak<Registry>>,
-    chain: Derived<Compiled>,
-}
-
-/// The chain of one resource under one generation of rules.
-#[derive(Default)]
-struct Compiled {
-    chain: Arc<SlotChain>,
-    /// Whether calls that name no context are counted apart.
-    default_context: bool,
-    named: NamedCallers,
-}
-
-/// How a call was admitted.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would be an allocation on the way of a call"
-)]
-pub(crate) enum Admitted {
-    /// Guarding is switched off.
-    Unguarded,
-    /// It may go ahead.
-    Entered(Stay),
-    /// It may go ahead after a wait, or when its caller says so.
-    Pending(Admission),
-    /// It has to wait for permits before anything else.
-    Standing(Standing),
+    pub(crate) chain: Derived<Compiled>,
 }
 
 /// The resource of a call: lent by a handle, or held by the call itself.
 pub(crate) enum ResourceRef<'a> {
     Lent(&'a Arc<ResourceInner>),
     Held(Arc<ResourceInner>),
+}
+
+impl<'a> ResourceRef<'a> {
+    /// A resource beyond the limit may have got a place of its own since.
+    #[cold]
+    pub(crate) fn at_home(self) -> Self {
+        match self.moved_to() {
+            Some(own) => ResourceRef::Held(own),
+            None => self,
+        }
+    }
 }
 
 impl std::ops::Deref for ResourceRef<'_> {
@@ -113,7 +92,7 @@ impl Resource {
     /// [`Block`] if a rule refuses.
     #[inline]
     pub fn entry(&self) -> Result<Entry<'_>, Block> {
-        self.request().entry()
+        enter::enter(ResourceRef::Lent(&self.inner), &Spec::PLAIN)
     }
 
     /// Asks to enter; never waits.
@@ -124,7 +103,7 @@ impl Resource {
     /// in the line is given back, and `retry_after` says how long the wait is.
     #[inline]
     pub fn try_entry(&self) -> Result<Entry<'_>, Block> {
-        self.request().try_entry()
+        enter::try_enter(ResourceRef::Lent(&self.inner), &Spec::PLAIN)
     }
 
     /// Asks to enter; waits on a timer if told to queue. A future dropped while
@@ -135,7 +114,10 @@ impl Resource {
     /// [`Block`] if a rule refuses.
     #[cfg(feature = "tokio")]
     pub async fn acquire(&self) -> Result<Entry<'_>, Block> {
-        self.request().acquire().await
+        match enter::acquire(ResourceRef::Lent(&self.inner), &Spec::PLAIN) {
+            Ok(answer) => answer,
+            Err(wait) => wait.await,
+        }
     }
 
     /// Asks to enter, and returns the wait as a value instead of waiting.
@@ -307,98 +289,19 @@ impl ResourceInner {
         self.node.was_used()
     }
 
-    /// Takes a call in.
-    #[inline]
-    pub(crate) fn enter(&self, spec: &Spec<'_>, wait: Wait) -> Result<Admitted, Block> {
+    /// The chain under the rules in force, made if it has to be.
+    pub(crate) fn current_chain(&self) -> Lent<Dated<Compiled>> {
         let shared = &*self.shared;
-        // Acquire: see `Engine::set_enabled`.
-        if !shared.enabled.load(Ordering::Acquire) {
-            return Ok(Admitted::Unguarded);
-        }
-        let compile = |plan: &flowgate_slots::ChainPlan| Compiled {
-            chain: Arc::new(plan.chain_of(&self.name, &self.state)),
-            default_context: shared.limits.default_context_statistics
-                || plan.tells_default_context(&self.name),
-            named: plan.named(&self.name),
-        };
-        let go = |compiled: &Compiled| self.enter_through(compiled, spec, wait);
-        self.chain.with(&shared.plan, compile, go)
+        let default_context = shared.limits.default_context_statistics;
+        let is_right = |plan: &ChainPlan, made: &Compiled| made.is_right(plan, &self.name);
+        self.chain.current(&shared.plan, is_right, |plan| {
+            Compiled::of(plan, &self.name, &self.state, default_context)
+        })
     }
 
+    /// A call that may wait, but stands in no line, and holds nothing yet.
     #[inline]
-    fn enter_through(
-        &self,
-        compiled: &Compiled,
-        spec: &Spec<'_>,
-        wait: Wait,
-    ) -> Result<Admitted, Block> {
-        let now = self.shared.clock.now();
-        let apart = compiled.default_context || spec.context != CONTEXT_DEFAULT;
-        let mut stay = Stay {
-            entered: now,
-            weight: spec.weight,
-            traffic: spec.traffic,
-            waited: Duration::ZERO,
-            in_panic: std::thread::panicking(),
-            origin: (!spec.origin.is_empty()).then(|| self.origin(spec.origin, compiled)),
-            context: apart.then(|| self.context(spec.context, compiled)),
-            reports_to: None,
-        };
-        let mut call = self.call(spec, &stay, now, Holds::default());
-        call.may_wait = wait != Wait::Refuses;
-        call.may_queue = wait == Wait::Is;
-        let chain = &compiled.chain;
-        if let Some(line) = chain.enter(&mut call)? {
-            let chain = Arc::clone(chain);
-            return Ok(Admitted::Standing(Standing { chain, line, stay }));
-        }
-        let mut holds = call.holds;
-        stay.entered = holds.charged;
-        if wait == Wait::IsTheCallers || !holds.wait.is_zero() {
-            let chain = Arc::clone(chain);
-            return Ok(Admitted::Pending(Admission { chain, holds, stay }));
-        }
-        if chain.hears_exits() {
-            stay.reports_to = Some(ReportsTo::chain(chain, &mut holds));
-        }
-        Ok(Admitted::Entered(stay))
-    }
-
-    /// Takes a call in that has waited for its permits: through the chain that
-    /// had it wait.
-    #[cold]
-    pub(crate) fn enter_granted(
-        &self,
-        granted: Granted,
-        spec: &Spec<'_>,
-    ) -> Result<Admission, Block> {
-        let Granted { chain, stay, holds } = granted;
-        let now = self.shared.clock.now();
-        let mut call = self.call(spec, &stay, now, holds);
-        if let Some(line) = chain.enter(&mut call)? {
-            return Err(chain.turn_away(&mut call, line));
-        }
-        let holds = call.holds;
-        Ok(Admission { chain, holds, stay })
-    }
-
-    /// A call that was told to stand in line is refused.
-    #[cold]
-    pub(crate) fn turn_away(&self, standing: Standing, spec: &Spec<'_>) -> Block {
-        let Standing { chain, line, stay } = standing;
-        let now = self.shared.clock.now();
-        chain.turn_away(&mut self.call(spec, &stay, now, Holds::default()), line)
-    }
-
-    /// A call that may wait, but stands in no line.
-    #[inline]
-    fn call<'c>(
-        &'c self,
-        spec: &Spec<'c>,
-        stay: &'c Stay,
-        now: Timestamp,
-        holds: Holds,
-    ) -> Call<'c> {
+    pub(crate) fn call<'c>(&'c self, spec: &Spec<'c>, stay: &'c Stay, now: Timestamp) -> Call<'c> {
         Call {
             resource: &self.name,
             now,
@@ -412,13 +315,12 @@ impl ResourceInner {
             args: spec.args,
             attachments: spec.attachments,
             nodes: stay.nodes(&self.node),
-            holds,
+            holds: Holds::default(),
             slot: 0,
         }
     }
 
-    #[cold]
-    fn origin(&self, name: &str, compiled: &Compiled) -> Arc<Node> {
+    pub(crate) fn origin(&self, name: &str, compiled: &Compiled) -> Arc<Node> {
         let Shared {
             limits, counters, ..
         } = &*self.shared;
@@ -432,8 +334,7 @@ impl ResourceInner {
         self.origins.node(name, &self.shared.nodes, &bound)
     }
 
-    #[cold]
-    fn context(&self, name: &str, compiled: &Compiled) -> Arc<Node> {
+    pub(crate) fn context(&self, name: &str, compiled: &Compiled) -> Arc<Node> {
         let Shared {
             limits, counters, ..
         } = &*self.shared;

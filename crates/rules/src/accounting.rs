@@ -69,17 +69,22 @@ pub struct Accountings {
 }
 
 impl Accountings {
-    /// Those of rules that are accounted so.
-    pub(crate) fn of(rules: impl Iterator<Item = Option<Accounting>>) -> Self {
-        let mut counts = Self::default();
-        for accounting in rules {
-            match accounting {
-                Some(Accounting::Strict) => counts.strict += 1,
-                Some(Accounting::TokenBucket) => counts.token_bucket += 1,
-                Some(Accounting::Window) | None => {}
-            }
+    /// Counts a rule that is accounted so.
+    pub(crate) fn add(&mut self, accounting: Option<Accounting>) {
+        match accounting {
+            Some(Accounting::Strict) => self.strict += 1,
+            Some(Accounting::TokenBucket) => self.token_bucket += 1,
+            Some(Accounting::Window) | None => {}
         }
-        counts
+    }
+
+    /// Counts it no longer.
+    pub(crate) fn take_off(&mut self, accounting: Option<Accounting>) {
+        match accounting {
+            Some(Accounting::Strict) => self.strict -= 1,
+            Some(Accounting::TokenBucket) => self.token_bucket -= 1,
+            Some(Accounting::Window) | None => {}
+        }
     }
 
     /// Whether there are none: all rates are in windows.
@@ -112,8 +117,14 @@ mod tests {
     fn counts_are_listed_without_zeros() {
         use Accounting::{Strict, TokenBucket, Window};
         let text = |rules: &[Accounting]| {
-            let rules = rules.iter().map(|accounting| Some(*accounting));
-            Accountings::of(rules.chain([None])).to_string()
+            let mut counts = Accountings::default();
+            counts.add(None);
+            rules
+                .iter()
+                .for_each(|accounting| counts.add(Some(*accounting)));
+            counts.add(Some(Strict));
+            counts.take_off(Some(Strict));
+            counts.to_string()
         };
         assert_eq!(text(&[Window]), "");
         assert_eq!(text(&[Strict, Window, Strict]), "2 strict");

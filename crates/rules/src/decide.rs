@@ -99,10 +99,11 @@ pub enum Decision {
 
 /// One rule, as it is in force for one resource.
 pub struct InForce<K: RuleKind> {
+    /// What it remembers of the resource. It is let go of before the rule, so
+    /// that who still holds the rule then drops both.
+    pub state: Arc<K::State>,
     /// The rule and its counters.
     pub entry: Arc<RuleEntry<K>>,
-    /// What it remembers of the resource.
-    pub state: Arc<K::State>,
     /// Its id, ready to be put into a refusal.
     pub id: RuleId,
     /// Which of its slot's rules it is.

@@ -318,6 +318,16 @@ pub(crate) enum Matcher {
 }
 
 impl Matcher {
+    /// Whether it is for names that no rule names.
+    pub(crate) fn is_default(&self) -> bool {
+        matches!(self, Self::Default)
+    }
+
+    /// Whether it is for all names that it matches.
+    pub(crate) fn is_pattern(&self) -> bool {
+        matches!(self, Self::Prefix | Self::Pattern(_))
+    }
+
     /// Whether a rule that writes `resource` is for the resource `name`, as far
     /// as that can be told without the other rules.
     pub(crate) fn matches(&self, resource: &str, name: &str) -> bool {

@@ -11,6 +11,7 @@ use crate::dialect::{Dialect, Golang, GolangSpec};
 use crate::document::Fields;
 use crate::field::FieldSpec;
 use crate::head::{self, Head};
+use crate::idle::Idle;
 
 /// One kind of rule: how its JSON is read, what makes it valid, and what it
 /// remembers between calls.
@@ -72,11 +73,33 @@ pub trait RuleKind: Sized + Send + Sync + 'static {
         None
     }
 
+    /// The other resource whose figures the rule looks at: that has statistics
+    /// of its own, as resources have that rules name. Default: none.
+    fn looks_at(rule: &Self::Rule) -> Option<&str> {
+        let _ = rule;
+        None
+    }
+
+    /// Whether the rule asks how much memory is in use. Default: no.
+    fn needs_memory(rule: &Self::Rule) -> bool {
+        let _ = rule;
+        false
+    }
+
     /// What the rule says that every rule says.
     fn head(rule: &Self::Rule) -> &Head;
 
     /// The state of a rule that has not seen a call.
     fn new_state(rule: &Self::Rule, settings: &Settings) -> Self::State;
+
+    /// Whether `state` decides on whatever comes as a new one would: then a
+    /// resource that nobody calls any more is forgotten together with it. Nobody
+    /// has the resource meanwhile. Default: no, so a resource is kept as long as
+    /// a rule of the kind remembers it.
+    fn is_as_new(rule: &Self::Rule, state: &Self::State, idle: Idle) -> bool {
+        let _ = (rule, state, idle);
+        false
+    }
 }
 
 /// What the rules of a kind are for.

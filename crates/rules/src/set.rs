@@ -1,5 +1,6 @@
 //! All rules in force: one table per kind.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use crate::Settings;
@@ -11,7 +12,7 @@ use crate::document::{
 use crate::field;
 use crate::kind::{RuleKind, Scope};
 use crate::kinds::{self, Change, Drafts, Kinds};
-use crate::table::{AnyTable, RuleInfo, RuleTable};
+use crate::table::{AnyTable, RuleInfo, RuleTable, hash_of};
 use crate::write::Written;
 
 /// All rules, one table per kind. It never changes; loading makes another,
@@ -35,7 +36,24 @@ pub struct RuleSet {
     kinds: Kinds,
     /// One for each kind, in the same order.
     tables: Box<[Arc<dyn AnyTable>]>,
+    /// How many steps it is from a set without rules.
+    revision: u64,
+    /// Entries of the set before that are not in this one.
+    left: Vec<Arc<dyn Any + Send + Sync>>,
 }
+
+/// Which rules act on one resource, told by a number: those of a revision of a
+/// set. See [`RuleSet::still_acts`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Acting {
+    revision: u64,
+    /// Of which kinds there were rules that name the resource: a bit each.
+    named: u64,
+}
+
+/// Of how many kinds [`Acting`] knows whether they name a resource; if there are
+/// more, any change of those counts as one for all resources.
+const KINDS_TOLD: usize = 64;
 
 /// The kind that errors take for an example.
 const DOCUMENTED: &str = "flow";
@@ -50,7 +68,36 @@ impl RuleSet {
         Self {
             tables: kinds.iter().map(|kind| (kind.empty)()).collect(),
             kinds: kinds.clone(),
+            revision: 0,
+            left: Vec::new(),
         }
+    }
+
+    /// A set of the same rules, to be changed, and what is said of the change.
+    fn next(&self) -> Self {
+        Self {
+            kinds: self.kinds.clone(),
+            tables: self.tables.clone(),
+            revision: self.revision + 1,
+            left: Vec::new(),
+        }
+    }
+
+    fn loading<'s>(&self, settings: &'s Settings, options: LoadOptions) -> Loading<'s> {
+        let mut loading = Loading::new(settings, options);
+        loading.revision = self.revision + 1;
+        loading
+    }
+
+    /// The verdict on a set that was made of another.
+    fn settled(
+        mut self,
+        mut loading: Loading<'_>,
+        text: &str,
+        base: usize,
+    ) -> Result<(Self, LoadReport), RuleError> {
+        self.left = std::mem::take(&mut loading.left);
+        Ok((self, loading.finish(text, base)?))
     }
 
     /// The kinds there are.
@@ -65,6 +112,13 @@ impl RuleSet {
         let position = self.kinds.position(K::NAME);
         let table = position.and_then(|at| self.tables.get(at));
         table.map(kinds::table::<K>).unwrap_or_default()
+    }
+
+    /// As [`table`](Self::table), lent; `None` if there is no such kind.
+    #[must_use]
+    pub fn table_ref<K: RuleKind>(&self) -> Option<&RuleTable<K>> {
+        let table = self.tables.get(self.kinds.position(K::NAME)?)?;
+        table.as_any().downcast_ref()
     }
 
     /// All rules, kind by kind, in the order of the document.
@@ -86,14 +140,73 @@ impl RuleSet {
         self.tables.iter().any(|table| table.has_patterns())
     }
 
+    /// Whether a rule in force looks at the figures of `resource` from another
+    /// resource.
+    #[must_use]
+    pub fn looks_at(&self, resource: &str) -> bool {
+        self.tables.iter().any(|table| table.looks_at(resource))
+    }
+
+    /// Whether a rule in force asks how much memory is in use.
+    #[must_use]
+    pub fn needs_memory(&self) -> bool {
+        self.tables.iter().any(|table| table.needs_memory())
+    }
+
+    /// Which rules act on `resource`, to ask of a later set whether it is still
+    /// these.
+    #[must_use]
+    pub fn acting_on(&self, resource: &str) -> Acting {
+        let hash = hash_of(resource);
+        let tables = self.tables.iter().enumerate().take(KINDS_TOLD);
+        let named =
+            tables.map(|(at, table)| u64::from(table.since(hash, resource).is_some()) << at);
+        Acting {
+            revision: self.revision,
+            named: named.sum(),
+        }
+    }
+
+    /// Whether the rules that act on `resource` are those that did when `acting`
+    /// was asked for, with the same states, under the same ids and in the same
+    /// order. It may say no where they are. `acting` has to come from this set,
+    /// or from one that this has been made of in one or more steps.
+    ///
+    /// What acts on a resource are the rules that name it, and patterns and
+    /// defaults. Each table knows since when each of these is as it is. What has
+    /// been as it is since before `acting` was asked for was so then. There is
+    /// one way to change what leaves no trace of when: that no rule of a kind
+    /// names the resource any more. So `acting` knows whether one did.
+    #[must_use]
+    pub fn still_acts(&self, acting: Acting, resource: &str) -> bool {
+        let Acting { revision, named } = acting;
+        let hash = hash_of(resource);
+        let mut tables = self.tables.iter().enumerate();
+        tables.all(|(at, table)| {
+            if table.revision() <= revision {
+                return true;
+            }
+            let is_named_alike = match table.since(hash, resource) {
+                Some(since) => since <= revision,
+                None => named >> at & 1 == 0,
+            };
+            at < KINDS_TOLD && table.wide_since() <= revision && is_named_alike
+        })
+    }
+
+    /// What rules were, and remembered, that are in force no longer since the set
+    /// that this was made of: to be dropped where that may take its time.
+    pub fn take_left(&mut self) -> Vec<Arc<dyn Any + Send + Sync>> {
+        std::mem::take(&mut self.left)
+    }
+
     /// The resources that rules name, once for each kind that does.
     pub fn named(&self) -> impl Iterator<Item = &str> {
         self.tables.iter().flat_map(|table| table.named())
     }
 
-    /// Forgets what all rules remember of `resource`, when that is evicted.
-    pub fn forget(&self, resource: &str) {
-        self.tables.iter().for_each(|table| table.forget(resource));
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<dyn AnyTable>> {
+        self.tables.iter()
     }
 
     /// These rules, with those of `kind` replaced by a JSON list, for example
@@ -172,7 +285,7 @@ impl RuleSet {
         settings: &Settings,
         options: LoadOptions,
     ) -> Result<(Self, LoadReport), RuleError> {
-        let mut loading = Loading::new(settings, options);
+        let mut loading = self.loading(settings, options);
         if let Some(Change::Resource(resource)) = change {
             loading.only_for = Some(resource.to_owned());
         }
@@ -194,11 +307,11 @@ impl RuleSet {
         let items = open_list(&kind.spec, value, &mut loading);
         loading.recognise([(kind.spec, &*items)].into_iter());
         let drafts = (kind.read)(items, &mut loading);
-        let mut set = self.clone();
+        let mut set = self.next();
         if let Some(table) = set.tables.get_mut(at) {
             *table = (kind.replace)(table, change, drafts, &mut loading);
         }
-        Ok((set, loading.finish(text, base)?))
+        set.settled(loading, text, base)
     }
 
     /// These rules, with those kinds replaced that a document
@@ -214,20 +327,20 @@ impl RuleSet {
         settings: &Settings,
         options: impl Into<LoadOptions>,
     ) -> Result<(Self, LoadReport), RuleError> {
-        let mut loading = Loading::new(settings, options.into());
+        let mut loading = self.loading(settings, options.into());
         let clear = "{\"flow\": []}";
         let (text, base, value) = open(text.as_ref(), "document", clear)?;
         let mut lists = self.open_document(value, &mut loading);
         loading.recognise(lists.iter().map(|(_, kind, items)| (kind.spec, &**items)));
         lists.sort_by_key(|(at, ..)| *at);
-        let mut set = self.clone();
+        let mut set = self.next();
         for (at, kind, items) in lists {
             let drafts = (kind.read)(items, &mut loading);
             if let Some(table) = set.tables.get_mut(at) {
                 *table = (kind.replace)(table, None, drafts, &mut loading);
             }
         }
-        Ok((set, loading.finish(text, base)?))
+        set.settled(loading, text, base)
     }
 
     /// These rules, with those of kind `K` replaced by rules that were built
@@ -242,7 +355,7 @@ impl RuleSet {
         settings: &Settings,
         options: impl Into<LoadOptions>,
     ) -> Result<(Self, LoadReport), RuleError> {
-        let mut loading = Loading::new(settings, options.into());
+        let mut loading = self.loading(settings, options.into());
         let Some((at, kind)) = self.kind(K::NAME) else {
             return Err(RuleError::one(Fault {
                 path: K::NAME.to_owned(),
@@ -251,11 +364,11 @@ impl RuleSet {
             }));
         };
         let drafts = Drafts::of::<K>(check_list::<K>(rules, &mut loading));
-        let mut set = self.clone();
+        let mut set = self.next();
         if let Some(table) = set.tables.get_mut(at) {
             *table = (kind.replace)(table, None, drafts, &mut loading);
         }
-        Ok((set, loading.finish("", 0)?))
+        set.settled(loading, "", 0)
     }
 
     /// The rules of these kinds as a document in `dialect`; names of no kind

@@ -97,7 +97,7 @@ pub(crate) fn write_table<K: RuleKind>(table: &RuleTable<K>, dialect: Dialect) -
     }
     let given = entries().filter_map(|entry| K::head(entry.rule()).id.clone());
     let mut ids: HashSet<String> = given.collect();
-    for entry in entries() {
+    for (position, entry) in table.positions() {
         let (rule, head) = (entry.rule(), K::head(entry.rule()));
         let mut there = GolangRule::default();
         match K::golang() {
@@ -110,7 +110,7 @@ pub(crate) fn write_table<K: RuleKind>(table: &RuleTable<K>, dialect: Dialect) -
                 (golang.write)(rule, &mut there);
             }
         }
-        list.push_golang(&spec, entry.position(), head, there, &mut ids);
+        list.push_golang(&spec, position, head, there, &mut ids);
     }
     list
 }

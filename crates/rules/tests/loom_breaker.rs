@@ -100,7 +100,100 @@ fn two_bad_results_open(preemptions: usize, span: Span) {
 #[test]
 fn two_bad_results_that_meet_in_an_interval_open_it() {
     let interval = Duration::from_nanos(10);
-    two_bad_results_open(2, Span::Time { interval, boxes: 1 });
+    two_bad_results_open(2, Span::Time { interval, boxes: 2 });
+}
+
+/// Fails if a result is stored over the counts and not exchanged for those that
+/// were looked at.
+#[test]
+fn two_bad_results_that_meet_in_one_box_open_it() {
+    let interval = Duration::from_nanos(10);
+    two_bad_results_open(3, Span::Time { interval, boxes: 1 });
+}
+
+/// One box of 10 ns that opens at more bad results than there are here.
+fn one_box() -> Circuit {
+    let mut limits = limits(
+        Span::Time {
+            interval: Duration::from_nanos(10),
+            boxes: 1,
+        },
+        1,
+    );
+    limits.threshold = Threshold::Number(9.0);
+    Circuit::new(limits)
+}
+
+/// Both results of the new box are in it, whoever begins it, and none of the old
+/// one. Fails if the head is exchanged again before the counts are, or if the counts
+/// are renewed on the word of a head that is older than they.
+#[test]
+fn a_box_that_two_results_begin_together_holds_both_and_nothing_else() {
+    model(3, || {
+        let circuit = Arc::new(one_box());
+        let calls = [1, 2, 3].map(|ns| admit(&circuit, ns).expect("closed"));
+        report(&circuit, calls[0], true, 4);
+        let other = Arc::clone(&circuit);
+        let thread = thread::spawn(move || report(&other, calls[1], true, 11));
+        report(&circuit, calls[2], true, 12);
+        thread.join().expect("no panic");
+        let results = circuit.figures(at(12)).results;
+        assert_eq!(results, Results { total: 2, bad: 2 });
+    });
+}
+
+/// A result that comes when its closed state has just ended, in a box that it would
+/// have to begin. Fails if it does so without asking, after looking, whether that
+/// state is still its own.
+#[test]
+fn what_was_admitted_before_a_reset_never_counts_after_it() {
+    model(3, || {
+        let circuit = Arc::new(one_box());
+        let early = admit(&circuit, 1).expect("closed");
+        let other = Arc::clone(&circuit);
+        let thread = thread::spawn(move || report(&other, early, true, 3));
+        assert!(circuit.reset(at(3), |_| {}));
+        let late = admit(&circuit, 4).expect("closed");
+        report(&circuit, late, false, 4);
+        thread.join().expect("no panic");
+        let results = circuit.figures(at(5)).results;
+        assert_eq!(results, Results { total: 1, bad: 0 });
+    });
+}
+
+/// Three threads, of which one resets. Fails if a result that finds the counts of
+/// an earlier state does not renew them.
+#[test]
+fn after_a_reset_two_results_that_meet_are_both_counted() {
+    model(2, || {
+        let circuit = Arc::new(one_box());
+        let early = admit(&circuit, 1).expect("closed");
+        report(&circuit, early, true, 2);
+        let threads: Vec<_> = (0..2)
+            .map(|_| {
+                let circuit = Arc::clone(&circuit);
+                thread::spawn(move || {
+                    let call = admit(&circuit, 3).expect("closed");
+                    report(&circuit, call, false, 4);
+                    call
+                })
+            })
+            .collect();
+        assert!(circuit.reset(at(3), |_| {}));
+        let calls = threads.into_iter().map(|it| it.join().expect("no panic"));
+        let first_state = early.to_words()[0];
+        let later = calls
+            .filter(|call| call.to_words()[0] != first_state)
+            .count() as u64;
+        let results = circuit.figures(at(5)).results;
+        assert_eq!(
+            results,
+            Results {
+                total: later,
+                bad: 0
+            }
+        );
+    });
 }
 
 #[test]

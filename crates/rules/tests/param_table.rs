@@ -320,17 +320,65 @@ fn the_hottest_values_are_exact_and_in_order() {
     assert_eq!(state.top(usize::MAX).len(), 3_003);
 }
 
-/// A slot is a cache line, whatever is counted.
+/// Half a cache line and 8 bytes of index per value, of which a segment may be
+/// unused; more where more is counted, or values are longer than a word.
 #[test]
-fn a_bucket_that_fills_evenly_takes_no_more_room() {
-    let bytes = |rule: ParamFlowRule| {
-        let state = ParamState::new(&rule.max_values(20_000));
-        let empty = state.bytes();
-        assert!((0..20_000).all(|value| passes(&state, value, 0)));
-        state.bytes() - empty
+fn a_value_takes_no_more_room_than_it_needs() {
+    const VALUES: usize = 200_000;
+    let fill = |rule: ParamFlowRule, value: &dyn Fn(i128) -> Arg<'static>| {
+        let state = ParamState::new(&rule.max_values(VALUES as u32));
+        assert!((0..VALUES as i128).all(|n| passes(&state, value(n), 0)));
+        state.bytes() / VALUES
     };
+    let int = |n| Arg::Int(n - 1_000);
     let rule = || ParamFlowRule::qps("a", 0, 5.0);
-    assert_eq!(bytes(rule().token_bucket()), bytes(rule()));
+    let expected = |bytes| bytes..bytes * 5 / 4;
+    assert!(expected(40).contains(&fill(rule(), &int)));
+    assert!(expected(40).contains(&fill(ParamFlowRule::concurrency("a", 0, 5.0), &int)));
+    assert!(expected(48).contains(&fill(rule().rate_limiter(0), &int)));
+    assert!(expected(56).contains(&fill(rule().token_bucket(), &int)));
+    let wide = |n| Arg::Int(n << 64);
+    assert!(expected(48).contains(&fill(rule(), &wide)));
+}
+
+/// A rule by a pattern has a table for every resource.
+#[test]
+fn a_table_begins_small() {
+    for max in [4_000, 1_000_000] {
+        let state = ParamState::new(&ParamFlowRule::qps("a", 0, 5.0).max_values(max));
+        assert!(state.bytes() < 512, "{} bytes", state.bytes());
+        assert!(passes(&state, 1, 0));
+        assert!(state.bytes() < 4_096, "{} bytes", state.bytes());
+    }
+}
+
+/// Keys of one word and of two in the same slots, one after another.
+#[test]
+fn values_of_all_lengths_follow_one_another_in_a_slot() {
+    let rule = ParamFlowRule::qps("a", 0, 2.0).duration_in_sec(60);
+    let state = ParamState::new(&rule.max_values(2));
+    let wide = 7_i128 << 64;
+    for round in 0..50 {
+        for value in [
+            Arg::Int(7),
+            Arg::Int(wide),
+            Arg::Int(wide + 7),
+            Arg::Int(-7),
+            Arg::Str("seven b"),
+            Arg::Str("eight by"),
+            Arg::Str("longer than fifteen bytes"),
+        ] {
+            assert!(passes(&state, value, round), "{value:?} in round {round}");
+            let last = match value {
+                Arg::Str(text) => ParamValue::from(text),
+                Arg::Int(number) => ParamValue::from(number),
+                _ => continue,
+            };
+            let top = state.top(2);
+            assert!(top.iter().any(|hot| hot.value == last && hot.passed == 1));
+        }
+    }
+    assert_eq!((state.values(), state.overflowed()), (2, 0));
 }
 
 #[test]

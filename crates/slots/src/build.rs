@@ -1,11 +1,10 @@
 //! How the chain of one resource is made from the rules in force.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use flowgate_core::Node;
 use flowgate_rules::flow::{LimitApp, Strategy};
-use flowgate_rules::{Flow, RuleSet, Settings};
+use flowgate_rules::{Acting, Flow, RuleSet, Settings};
 
 use crate::chain::SlotChain;
 use crate::guarded::{FaultCounter, Guarded};
@@ -50,6 +49,9 @@ pub struct NamedCallers {
     pub origins: Vec<String>,
     /// In `refResource` of CHAIN rules.
     pub contexts: Vec<String>,
+    /// Whether a rule looks at calls of the default context apart from the
+    /// others.
+    pub default_context: bool,
 }
 
 /// All that decides how chains are made: the rules of one generation, and what
@@ -59,8 +61,6 @@ pub struct ChainPlan {
     pub rules: RuleSet,
     /// The slots that they make.
     pub kinds: Arc<SlotKinds>,
-    /// What [`related_to`] finds in them.
-    pub related: HashSet<Arc<str>>,
     /// Engine-wide figures.
     pub settings: Settings,
     /// Slots of the service's own; all resources have them.
@@ -69,18 +69,6 @@ pub struct ChainPlan {
     pub faults: Arc<FaultCounter>,
     /// Where rules find other resources.
     pub registry: Arc<dyn Registry>,
-}
-
-/// The resources that RELATE rules look at: they must have statistics of their
-/// own, as much as those that rules limit.
-pub fn related_to(rules: &RuleSet) -> HashSet<Arc<str>> {
-    let table = rules.table::<Flow>();
-    table
-        .acting()
-        .map(|entry| entry.rule())
-        .filter(|rule| rule.strategy == Strategy::Relate)
-        .filter_map(|rule| rule.ref_resource.as_deref().map(Arc::from))
-        .collect()
 }
 
 impl ChainPlan {
@@ -103,29 +91,39 @@ impl ChainPlan {
     /// apart whatever the bounds on origins and contexts.
     pub fn named(&self, resource: &str) -> NamedCallers {
         let mut named = NamedCallers::default();
-        for entry in self.rules.table::<Flow>().matching(resource) {
+        let flow = self.rules.table_ref::<Flow>();
+        for entry in flow.map(|flow| flow.matching(resource)).unwrap_or_default() {
             let rule = entry.rule();
             if let LimitApp::Named(origin) = &rule.limit_app {
                 named.origins.push(origin.clone());
             }
             if rule.strategy == Strategy::Chain {
+                let reference = rule.ref_resource.as_deref().unwrap_or_default();
+                named.default_context |= is_context(CONTEXT_DEFAULT, reference);
                 named.contexts.extend(rule.ref_resource.clone());
             }
         }
         named
     }
 
-    /// Whether a rule of `resource` looks at calls of the default context
-    /// apart from the others.
-    pub fn tells_default_context(&self, resource: &str) -> bool {
-        self.rules
-            .table::<Flow>()
-            .matching(resource)
-            .iter()
-            .any(|entry| {
-                let reference = entry.rule().ref_resource.as_deref().unwrap_or_default();
-                entry.rule().strategy == Strategy::Chain && is_context(CONTEXT_DEFAULT, reference)
-            })
+    /// Which rules the chain of `resource` is made of.
+    pub fn acting_on(&self, resource: &str) -> Acting {
+        self.rules.acting_on(resource)
+    }
+
+    /// Whether a chain that was made of the rules `acting` by this plan, or by one
+    /// before it of the same engine, is the one that would be made now: then it
+    /// may stay, and so may what [`named`](Self::named) said.
+    ///
+    /// A chain is made of the rules that act on its resource, their states, and
+    /// their ids. All else that goes into it is the same in all plans of an
+    /// engine: the kinds, the settings, the slots of the service's own, the
+    /// counter of faults, the way to other resources; and no slot looks at a
+    /// rule that does not act on its resource. A state is made once for a rule and
+    /// the name under which it is kept, and found again as long as the rule lives.
+    /// So what is made of the same rules is the same.
+    pub fn still_acts(&self, acting: Acting, resource: &str) -> bool {
+        self.rules.still_acts(acting, resource)
     }
 
     /// The custom slots and the kinds of the service's own that stand here.

@@ -24,6 +24,15 @@ pub struct Line {
     pub queue: Queue,
 }
 
+/// Why a call does not go ahead.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Halt {
+    /// It is refused.
+    Blocked(Block),
+    /// It has to stand in line first. Boxed: it is going to wait anyway.
+    InLine(Box<Line>),
+}
+
 impl SlotChain {
     /// A chain of these slots, behind the statistic slot.
     pub fn new(slots: Vec<Arc<dyn Slot>>) -> Self {
@@ -40,6 +49,13 @@ impl SlotChain {
         own.chain(self.slots.iter().map(|slot| slot.name()))
     }
 
+    /// Whether there is nobody to ask but the statistic slot, which refuses
+    /// nothing.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     /// Whether calls have to come back here when they end.
     #[inline]
     pub fn hears_exits(&self) -> bool {
@@ -54,10 +70,11 @@ impl SlotChain {
     ///
     /// # Errors
     ///
-    /// The refusal of the first slot that refuses; if the call may not wait, also
-    /// that of the slot that asks for the longest wait.
+    /// [`Halt::Blocked`] with the refusal of the first slot that refuses; if the
+    /// call may not wait, also with that of the slot that asks for the longest
+    /// wait. [`Halt::InLine`] if it may queue for permits and has to.
     #[inline]
-    pub fn enter(&self, call: &mut Call<'_>) -> Result<Option<Line>, Block> {
+    pub fn enter(&self, call: &mut Call<'_>) -> Result<(), Halt> {
         for (position, slot) in self.slots.iter().enumerate() {
             call.slot = position as u16;
             match slot.check(call) {
@@ -65,41 +82,41 @@ impl SlotChain {
                 Ok(Verdict::Wait(wait)) => call.holds.wait_for(call.slot, 0, wait),
                 Ok(Verdict::Block(block)) => {
                     self.refuse(call, &block);
-                    return Err(block);
+                    return Err(Halt::Blocked(block));
                 }
-                Ok(Verdict::Queue(queue)) => return self.line_up(call, queue).map(Some),
+                Ok(Verdict::Queue(queue)) => return Err(self.line_up(call, queue)),
                 Err(_) => call.holds.exclude(call.slot),
             }
         }
         if !call.may_wait && !call.holds.wait.is_zero() {
-            return Err(self.refuse_wait(call));
+            return Err(Halt::Blocked(self.refuse_wait(call)));
         }
         if let Err(block) = StatisticSlot.admit(call) {
             call.slot = self.slots.len() as u16;
             self.refuse(call, &block);
-            return Err(block);
+            return Err(Halt::Blocked(block));
         }
         for (position, slot) in self.entered(call.holds.excluded()) {
             call.slot = position;
             slot.passed(call);
         }
-        Ok(None)
+        Ok(())
     }
 
     /// A slot would have the call wait for permits: what it has taken before goes
     /// back.
     #[cold]
-    fn line_up(&self, call: &mut Call<'_>, queue: Queue) -> Result<Line, Block> {
+    fn line_up(&self, call: &mut Call<'_>, queue: Queue) -> Halt {
         let slot = call.slot;
         let line = Line { slot, queue };
         if call.may_queue {
             self.undo(call);
-            return Ok(line);
+            return Halt::InLine(Box::new(line));
         }
         let block = self.refusal_of(call, line);
         call.slot = slot;
         self.refuse(call, &block);
-        Err(block)
+        Halt::Blocked(block)
     }
 
     /// A call that was told to stand in line does so no longer, or never did: it

@@ -95,7 +95,9 @@ pub(crate) fn in_force<K: RuleKind>(
     resource: &str,
     state: &str,
 ) -> Vec<InForce<K>> {
-    let table = plan.rules.table::<K>();
+    let Some(table) = plan.rules.table_ref::<K>() else {
+        return Vec::new();
+    };
     let (entries, state) = match K::SCOPE {
         Scope::Resource => (table.matching(resource), state),
         Scope::Engine => (table.acting().map(Arc::clone).collect(), ""),

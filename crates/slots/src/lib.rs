@@ -22,10 +22,8 @@ mod rule;
 mod slot;
 mod statistic;
 
-pub use build::{
-    CONTEXT_DEFAULT, ChainPlan, CustomSlot, NamedCallers, Position, Registry, related_to,
-};
-pub use chain::{Line, SlotChain};
+pub use build::{CONTEXT_DEFAULT, ChainPlan, CustomSlot, NamedCallers, Position, Registry};
+pub use chain::{Halt, Line, SlotChain};
 pub use flow::FlowSlot;
 pub use guarded::{FaultCounter, SlotError};
 pub use kinds::SlotKinds;

@@ -42,12 +42,14 @@ impl<K: Decide> RuleSlot<K> {
         }
     }
 
-    fn enforced(&self) -> impl Iterator<Item = &InForce<K>> {
-        self.rules.iter().take(self.enforced)
+    #[inline]
+    fn enforced(&self) -> &[InForce<K>] {
+        self.rules.get(..self.enforced).unwrap_or_default()
     }
 
-    fn observed(&self) -> impl Iterator<Item = &InForce<K>> {
-        self.rules.iter().skip(self.enforced)
+    #[inline]
+    fn observed(&self) -> &[InForce<K>] {
+        self.rules.get(self.enforced..).unwrap_or_default()
     }
 
     fn rule_of(&self, ticket: &Ticket) -> Option<&InForce<K>> {
@@ -67,6 +69,7 @@ impl<K: Decide> RuleSlot<K> {
     }
 
     /// Asks an observed rule about a call that was admitted.
+    #[cold]
     fn observe(&self, rule: &InForce<K>, call: &mut Call<'_>) {
         let hits = rule.entry.hits();
         let held = call.holds.tickets.len();
@@ -86,6 +89,14 @@ impl<K: Decide> RuleSlot<K> {
             hits.would_block();
         }
     }
+}
+
+/// Whether a call that waits, or has stood in line, does so because of `rule`.
+#[cold]
+fn is_waited_for<K: Decide>(rule: &InForce<K>, call: &Call<'_>) -> bool {
+    let this = (call.slot, rule.index);
+    let waits = !call.holds.wait.is_zero();
+    call.holds.queued_for() == Some(this) || waits && call.holds.waits_for() == this
 }
 
 impl<K: Decide> Slot for RuleSlot<K> {
@@ -118,11 +129,11 @@ impl<K: Decide> Slot for RuleSlot<K> {
             return Ok(refusal);
         }
         let (rule, wait) = longest;
+        if wait.is_zero() {
+            return Ok(Verdict::Pass);
+        }
         call.holds.wait_for(call.slot, rule, wait);
-        Ok(match wait {
-            Duration::ZERO => Verdict::Pass,
-            wait => Verdict::Wait(wait),
-        })
+        Ok(Verdict::Wait(wait))
     }
 
     fn undo(&self, call: &Call<'_>) {
@@ -143,14 +154,13 @@ impl<K: Decide> Slot for RuleSlot<K> {
                 }
             }
         }
-        let waits = !call.holds.wait.is_zero();
-        let waits_for = call.holds.waits_for();
-        let queued_for = call.holds.queued_for();
-        for rule in self.enforced().filter(|rule| K::applies(rule, call)) {
-            rule.entry.hits().pass();
-            let this = (call.slot, rule.index);
-            if queued_for == Some(this) || waits && waits_for == this {
-                rule.entry.hits().wait();
+        let waits = !call.holds.wait.is_zero() || call.holds.queued_for().is_some();
+        for rule in self.enforced() {
+            if K::applies(rule, call) {
+                rule.entry.hits().pass();
+                if waits && is_waited_for(rule, call) {
+                    rule.entry.hits().wait();
+                }
             }
         }
         for rule in self.observed() {

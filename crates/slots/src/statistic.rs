@@ -1,6 +1,6 @@
 //! The first slot of every chain: it counts.
 
-use flowgate_core::node::permits::{CALLS_MAX, Crowded, Share};
+use flowgate_core::node::permits::{CALLS_MAX, Crowded};
 use flowgate_core::{Block, BlockKind, Call, Departure, Measure, Outcome, Place, RuleId, Verdict};
 
 use crate::guarded::SlotError;
@@ -56,17 +56,17 @@ impl Slot for StatisticSlot {
             outcome,
             ..
         } = *departure;
-        let took = departure.took();
+        let rt_ns = now.as_nanos().saturating_sub(departure.entered.as_nanos());
         let has_twin = departure.nodes.at(Place::Twin).is_some();
         for (at, node) in departure.nodes.iter() {
             match outcome {
                 Outcome::Cancelled => node.cancelled(now, weight),
                 _ => {
                     let twin = has_twin && at == Place::Resource as usize;
-                    node.complete(now, weight, took, outcome == Outcome::Error, twin);
+                    node.complete_ns(now, weight, rt_ns, outcome == Outcome::Error, twin);
                 }
             }
-            node.leave(Share::WHOLE, weight);
+            node.leave_from(departure.seats.at(at), weight);
         }
     }
 

@@ -17,9 +17,10 @@ const LAYERS: [&str; 4] = [
 
 /// What the inner crates may depend on beside each other. A further one is
 /// argued in the manifest that names it, and added here.
-const LEAN: [&str; 15] = [
+const LEAN: [&str; 16] = [
     "arc-swap",
     "crossbeam-utils",
+    "foldhash",
     "loom",
     "once_cell",
     "papaya",

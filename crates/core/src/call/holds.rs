@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 
 use crate::leap_array::{Loan, Taken};
 use crate::node::permits::{Crowded, Share};
-use crate::node::{Interval, Node, View};
+use crate::node::{Interval, Node, Passing, View};
+use crate::seat::Seat;
 use crate::time::Timestamp;
 
 use super::{Nodes, PLACES, Place};
@@ -65,12 +66,51 @@ impl ViewHold {
     }
 }
 
+/// From which seat a call is in flight, and at which of its nodes: at the others
+/// its share is of the word that all share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Seats {
+    /// A call arrives on one thread, so it is the same at all nodes.
+    seat: Option<Seat>,
+    places: u8,
+}
+
+impl Seats {
+    /// Of a call that is in flight from `seat` at `place`, and at no other node.
+    #[inline]
+    pub(super) fn of(place: Place, seat: Option<Seat>) -> Self {
+        let mut seats = Seats::default();
+        seats.note(place as usize, seat);
+        seats
+    }
+
+    /// Notes where the call is in flight at the node of place `at`.
+    #[inline]
+    fn note(&mut self, at: usize, seat: Option<Seat>) {
+        if seat.is_some() {
+            self.seat = seat;
+            self.places |= 1 << at;
+        }
+    }
+
+    /// From which seat it is in flight at the node of place `at`.
+    #[inline]
+    pub fn at(self, at: usize) -> Option<Seat> {
+        self.seat.filter(|_| self.places & (1 << at) != 0)
+    }
+}
+
 /// All that a call has taken so far.
 #[derive(Clone, Debug, Default)]
 pub struct Holds {
     pass: [Hold; PLACES],
     views: SmallVec<[ViewHold; VIEWS_INLINE]>,
     in_flight: [Share; PLACES],
+    /// Where those are in flight that hold a whole share.
+    pub seats: Seats,
+    /// Whether the call may be given up after it was admitted, though it need not
+    /// wait: then all that it takes can be given back, on whatever thread.
+    pub may_give_up: bool,
     /// Notes of slots, in the order of the checks. [`TICKETS_INLINE`] are
     /// kept in place.
     pub tickets: SmallVec<[Ticket; TICKETS_INLINE]>,
@@ -160,6 +200,7 @@ impl Holds {
             ..Holds::default()
         };
         holds.add_in_flight(Place::Resource, Share::PERMITS);
+        holds.may_give_up = true;
         holds
     }
 
@@ -189,9 +230,10 @@ impl Holds {
         }
         for (at, node) in nodes.iter() {
             node.give_back(std::mem::take(&mut self.pass[at]));
-            let share = std::mem::take(&mut self.in_flight[at]);
-            if share != Share::NOTHING {
-                node.leave(share, weight);
+            match std::mem::take(&mut self.in_flight[at]) {
+                Share::NOTHING => {}
+                Share::WHOLE => node.leave_from(self.seats.at(at), weight),
+                share => node.leave(share, weight),
             }
         }
     }
@@ -222,19 +264,29 @@ impl Holds {
             !self.views.is_empty() || self.pass.iter().any(|hold| *hold != Hold::Nothing);
         self.pass_is_due = !reserved && !self.wait.is_zero();
         let counts_now = loaned.is_none() && !self.pass_is_due;
+        // Who waits may give up, and so may whoever says when it goes ahead.
+        let passing = match self.may_give_up || !self.wait.is_zero() {
+            true => Passing::ForNow,
+            false => Passing::Now,
+        };
         self.charged = now;
         for (at, node) in nodes.iter() {
-            let in_flight = match self.in_flight[at] {
-                Share::WHOLE => node.in_flight(),
-                held => node.enter(held, weight)?,
+            let passing = match self.pass[at] {
+                Hold::Nothing if counts_now => passing,
+                _ => Passing::Not,
             };
+            let arrived = node.arrive(now, weight, self.in_flight[at], passing)?;
             self.in_flight[at] = Share::WHOLE;
-            let counts = counts_now && self.pass[at] == Hold::Nothing;
-            if let Some(taken) = node.arrive(now, in_flight, counts.then_some(weight)) {
-                self.pass[at] = Hold::Passed(taken);
-            }
-            if let Hold::Passed(taken) = self.pass[at] {
-                self.charged = self.charged.max(node.counted_at(taken));
+            self.seats.note(at, arrived.seat);
+            match (passing, self.pass[at]) {
+                (Passing::Not, Hold::Passed(taken)) => {
+                    self.charged = self.charged.max(node.counted_at(taken));
+                }
+                (Passing::Not, _) => {}
+                _ => {
+                    self.charged = self.charged.max(arrived.charged);
+                    self.pass[at] = arrived.pass;
+                }
             }
             if !self.pass_is_due {
                 self.count_in_views(at, node, now, weight);

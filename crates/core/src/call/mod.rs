@@ -1,6 +1,7 @@
 //! The words of a call: what it is, what it holds, how it is decided, and how
 //! it ends.
 
+mod alone;
 mod arg;
 mod holds;
 
@@ -8,10 +9,11 @@ use std::time::Duration;
 
 use crate::block::Block;
 use crate::node::Node;
+use crate::node::permits::Share;
 use crate::time::Timestamp;
 
 pub use arg::{Arg, Digest};
-pub use holds::{Hold, Holds, TICKETS_INLINE, Ticket};
+pub use holds::{Hold, Holds, Seats, TICKETS_INLINE, Ticket};
 
 /// Which way a call goes, seen from the service.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -196,6 +198,8 @@ pub struct Departure<'a> {
     pub outcome: Outcome,
     /// The nodes that count it.
     pub nodes: Nodes<'a>,
+    /// From where it is in flight there.
+    pub seats: Seats,
     /// Notes that slots left when it came in.
     pub tickets: &'a [Ticket],
     /// Position of the slot that is being told, for tickets.

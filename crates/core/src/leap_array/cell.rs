@@ -65,29 +65,18 @@ pub(crate) fn renew_word(cell: &AtomicU64, fresh: u64, renewal: &Renewal<'_>) {
     }
 }
 
-/// What became of an addition.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Added {
-    /// It is counted.
-    Alone,
-    /// It is counted, and another thread has counted at the same moment.
-    Met,
-    /// It is not: a newer window has taken the cell over.
-    TakenOver,
-}
-
 /// A count.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds `n`, unless a newer window has taken the cell over.
+    /// Adds `n`; false if a newer window has taken the cell over.
     #[inline]
-    pub(crate) fn add(&self, lap: Lap, n: u64) -> Added {
+    pub(crate) fn add(&self, lap: Lap, n: u64) -> bool {
         // Acquire: who finds the cell taken over also sees the newer head.
         let word = self.0.load(Ordering::Acquire);
         if !lap.owns(word) {
-            return Added::TakenOver;
+            return false;
         }
         if n > AMOUNT_PLAIN || word & VALUE_MAX > VALUE_MAX >> 1 {
             return self.add_bounded(lap, n);
@@ -95,17 +84,14 @@ impl Counter {
         // If the slot is taken over between the load and this instruction the
         // count lands in the newer window: late, and counted once.
         // Release: a slow renewer that loads this count must see the stamp.
-        if self.0.fetch_add(n, Ordering::Release) == word {
-            Added::Alone
-        } else {
-            Added::Met
-        }
+        self.0.fetch_add(n, Ordering::Release);
+        true
     }
 
     /// The same for amounts and sums so large that several threads at once
     /// could carry into the lap: stops at the largest count.
     #[cold]
-    fn add_bounded(&self, lap: Lap, n: u64) -> Added {
+    fn add_bounded(&self, lap: Lap, n: u64) -> bool {
         let more = |word| {
             let room = VALUE_MAX - (word & VALUE_MAX);
             lap.owns(word).then(|| word + n.min(room))
@@ -113,7 +99,7 @@ impl Counter {
         let added = self
             .0
             .fetch_update(Ordering::Release, Ordering::Acquire, more);
-        added.map_or(Added::TakenOver, |_| Added::Alone)
+        added.is_ok()
     }
 
     /// Takes `n` out again, if the cell is still of `lap`.
@@ -140,6 +126,8 @@ impl Counter {
 
 /// The simplest bucket: one count.
 impl Bucket for Counter {
+    type Beside = ();
+
     fn renew(&self, renewal: &Renewal<'_>) {
         Counter::renew(self, renewal);
     }
@@ -150,7 +138,7 @@ impl Window<'_, Counter> {
     /// over.
     #[inline]
     pub fn add(&mut self, n: u64) {
-        self.write(|counter, lap| counter.add(lap, n) != Added::TakenOver);
+        self.write(|counter, lap| counter.add(lap, n));
     }
 
     /// What was counted in this window.

@@ -54,6 +54,7 @@
 //! interval old shows in [`LeapArray::windows_unrolled`], and is gone as soon
 //! as the present window has been touched.
 
+mod beside;
 mod borrow;
 pub mod cell;
 mod lease;
@@ -68,26 +69,34 @@ use crossbeam_utils::CachePadded;
 use crate::sync::{AtomicU64, Ordering};
 use crate::time::Timestamp;
 
+pub use beside::Beside;
+pub(crate) use beside::at_rest;
+#[cfg(loom)]
+pub(crate) use beside::look;
 pub use borrow::{BorrowRefused, Borrowed, Loan};
-use cell::{Added, Counter, Lap};
+use cell::{Counter, Lap};
 pub use lease::{Lease, Leases};
 pub use passes::{Full, PassCell, Passes, Span, Taken};
 pub use sliding::SlidingWindow;
 
 /// What one slot of a ring holds: a set of lap-tagged cells.
 pub trait Bucket: Default {
+    /// What threads count of its windows by themselves; `()`: nothing.
+    type Beside: Beside;
+
     /// Renews every cell for the window of `renewal`.
     fn renew(&self, renewal: &Renewal<'_>);
 }
 
 /// A ring of windows over one interval; see the [module](self) for how it works.
-pub struct LeapArray<B> {
+pub struct LeapArray<B: Bucket> {
     width_ns: u64,
     /// The limit that passes are reserved in advance under.
     limit: AtomicU64,
     /// Written once per window, read by all: on a cache line of its own.
     head: CachePadded<AtomicU64>,
     slots: Box<[Slot<B>]>,
+    beside: B::Beside,
 }
 
 #[derive(Default)]
@@ -98,7 +107,7 @@ struct Slot<B> {
 }
 
 /// One window of a ring, as found by a reading or made by a writer.
-pub struct Window<'a, B> {
+pub struct Window<'a, B: Bucket> {
     array: &'a LeapArray<B>,
     slot: &'a Slot<B>,
     number: u64,
@@ -154,6 +163,7 @@ impl<B: Bucket> LeapArray<B> {
             limit: AtomicU64::new(0),
             head: CachePadded::new(AtomicU64::new(0)),
             slots: (0..slots.max(1)).map(|_| Slot::default()).collect(),
+            beside: B::Beside::default(),
         }
     }
 
@@ -269,10 +279,32 @@ impl<B: Bucket> LeapArray<B> {
         now.max(Timestamp::from_nanos(head.saturating_mul(self.width_ns)))
     }
 
+    /// What is counted beside the ring.
+    #[inline]
+    pub(crate) fn beside(&self) -> &B::Beside {
+        &self.beside
+    }
+
+    /// Number of the newest window that anybody has seen.
+    #[inline]
+    pub(crate) fn head(&self) -> u64 {
+        // Acquire: see `observe`.
+        self.head.load(Ordering::Acquire)
+    }
+
+    /// When window `number` begins and ends, in nanoseconds.
+    pub(crate) fn bounds_ns(&self, number: u64) -> (u64, u64) {
+        let begin = number.saturating_mul(self.width_ns);
+        match number {
+            NUMBER_MAX => (begin, u64::MAX),
+            _ => (begin, begin.saturating_add(self.width_ns)),
+        }
+    }
+
     /// The newest window anybody has seen, `now` included: this is where time
     /// that goes back stands still.
     #[inline]
-    fn observe(&self, now: Timestamp) -> u64 {
+    pub(crate) fn observe(&self, now: Timestamp) -> u64 {
         let number = self.number_at(now);
         // Acquire: whoever sees a newer head also sees what its writer saw.
         let head = self.head.load(Ordering::Acquire);
@@ -367,7 +399,7 @@ impl<'a, B: Bucket> Window<'a, B> {
     /// window has been taken over meanwhile.
     #[inline]
     pub fn add_to(&mut self, counter: impl Fn(&B) -> &Counter, n: u64) {
-        self.write(|bucket, lap| counter(bucket).add(lap, n) != Added::TakenOver);
+        self.write(|bucket, lap| counter(bucket).add(lap, n));
     }
 
     /// What one counter of this window holds.

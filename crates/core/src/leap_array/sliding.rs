@@ -26,6 +26,8 @@ struct Slot {
 }
 
 impl Bucket for Slot {
+    type Beside = ();
+
     fn renew(&self, renewal: &Renewal<'_>) {
         self.passes.renew(renewal);
         self.earlier.renew(renewal);

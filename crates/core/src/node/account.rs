@@ -7,10 +7,9 @@
 
 use std::time::Duration;
 
-use crate::sync::Ordering;
 use crate::time::Timestamp;
 
-use super::figures::{Figures, least};
+use super::sums::{Sums, least};
 use super::{INBOUND, Node};
 
 /// How often the two counters of a resource that is called both ways are read
@@ -69,8 +68,7 @@ impl Node {
     /// the difference of two counters: if they do not stand still for a moment,
     /// all its calls are taken for inbound ones.
     pub fn inbound_in_flight(&self) -> u64 {
-        // Relaxed: as in `Node::twin_for`.
-        let inbound = self.direction.load(Ordering::Relaxed) == INBOUND;
+        let inbound = self.first_direction() == INBOUND;
         match (inbound, self.twin()) {
             (true, None) => self.in_flight(),
             (true, Some(outbound)) => {
@@ -91,7 +89,7 @@ impl Node {
     /// What inbound calls have counted in each box of the second view, the
     /// oldest first. Passes borrowed for it are told with its last box.
     pub fn inbound_boxes(&self, now: Timestamp) -> Vec<BoxSums> {
-        let inbound = self.direction.load(Ordering::Relaxed) == INBOUND;
+        let inbound = self.first_direction() == INBOUND;
         match (inbound, self.twin()) {
             (true, None) => self.boxes(now, None),
             (true, Some(outbound)) => self.boxes(now, Some(outbound)),
@@ -108,7 +106,7 @@ impl Node {
         let span = self.settings.second;
         let sums = |number: u64| {
             let all = self.sum(number..=number);
-            let part = without.map_or_else(Figures::default, |node| node.sum(number..=number));
+            let part = without.map_or_else(Sums::default, |node| node.sum(number..=number));
             let borrowed = |node: &Node| match number == head {
                 true => node.counts().borrowed.begun(span, head),
                 false => 0,
@@ -152,7 +150,7 @@ impl Node {
     pub fn throughput(&self, now: Timestamp) -> Throughput {
         let head = (self.known()).map_or(0, |_| self.present(now).number());
         let span = self.settings.second;
-        let mut total = Figures::default();
+        let mut total = Sums::default();
         let mut peak = 0;
         let first = span.first(head, 0);
         for window in span.window(first)..=span.window(head) {

@@ -1,79 +1,17 @@
-//! What a node shows: sums over windows, and the figures made of them.
+//! What a node shows: the figures made of its sums.
 
 use std::time::Duration;
 
-use crate::leap_array::Window;
-use crate::metric::{MetricBucket, MetricEvent};
-
 use super::NodeSettings;
-
-/// Sums over some windows.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Figures {
-    pub(super) pass: u64,
-    pub(super) block: u64,
-    pub(super) success: u64,
-    pub(super) exception: u64,
-    pub(super) rt_ns: u64,
-    pub(super) occupied_pass: u64,
-    pub(super) cancelled: u64,
-    pub(super) rt_min_ns: Option<u64>,
-    pub(super) concurrency_max: u64,
-}
-
-impl Figures {
-    /// The figures of one window.
-    pub(super) fn of(window: &Window<'_, MetricBucket>) -> Self {
-        Figures {
-            pass: window.get(MetricEvent::Pass),
-            block: window.get(MetricEvent::Block),
-            success: window.get(MetricEvent::Success),
-            exception: window.get(MetricEvent::Exception),
-            rt_ns: window.get(MetricEvent::ResponseTime),
-            occupied_pass: window.get(MetricEvent::OccupiedPass),
-            cancelled: window.get(MetricEvent::Cancelled),
-            rt_min_ns: window.bucket().rt_min_ns(window.lap()),
-            concurrency_max: window.bucket().concurrency_max(window.lap()),
-        }
-    }
-
-    pub(super) fn add(&mut self, other: &Figures) {
-        self.pass += other.pass;
-        self.block += other.block;
-        self.success += other.success;
-        self.exception += other.exception;
-        self.rt_ns = self.rt_ns.saturating_add(other.rt_ns);
-        self.occupied_pass += other.occupied_pass;
-        self.cancelled += other.cancelled;
-        self.rt_min_ns = least(self.rt_min_ns, other.rt_min_ns);
-        self.concurrency_max = self.concurrency_max.max(other.concurrency_max);
-    }
-
-    fn without(&self, part: &Figures) -> Figures {
-        Figures {
-            pass: self.pass.saturating_sub(part.pass),
-            block: self.block.saturating_sub(part.block),
-            success: self.success.saturating_sub(part.success),
-            exception: self.exception.saturating_sub(part.exception),
-            rt_ns: self.rt_ns.saturating_sub(part.rt_ns),
-            occupied_pass: self.occupied_pass.saturating_sub(part.occupied_pass),
-            cancelled: self.cancelled.saturating_sub(part.cancelled),
-            ..*self
-        }
-    }
-}
-
-pub(super) fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    [a, b].into_iter().flatten().min()
-}
+use super::sums::Sums;
 
 /// The sums of one node, or of several: what a [`NodeSnapshot`] is made of.
 #[derive(Clone, Debug, Default)]
 pub struct RawFigures {
-    pub(super) second: Figures,
+    pub(super) second: Sums,
     pub(super) borrowed: u64,
-    pub(super) minute: Figures,
-    pub(super) previous: Figures,
+    pub(super) minute: Sums,
+    pub(super) previous: Sums,
     pub(super) in_flight: u64,
     pub(super) permits: u64,
     pub(super) queued: u64,

@@ -8,8 +8,6 @@ pub(super) const SECOND_NS: u64 = 1_000_000_000;
 pub(super) const MINUTE_SECONDS: u64 = 60;
 /// More boxes than this would make one node weigh megabytes.
 const BOXES_MAX: u64 = 60_000;
-/// At most this many rings for threads that meet, whatever the processors.
-const STRIPES_MAX: usize = 16;
 
 /// How the nodes of one engine count. The default is Sentinel's.
 #[derive(Clone, Debug)]
@@ -20,7 +18,6 @@ pub struct NodeSettings {
     pub(super) second_interval: Duration,
     pub(super) borrow_wait_max: Duration,
     pub(super) rt_seed: Duration,
-    pub(super) stripes: usize,
 }
 
 impl NodeSettings {
@@ -66,9 +63,6 @@ impl NodeSettings {
             second_interval: interval,
             borrow_wait_max: borrow_wait_max.min(interval),
             rt_seed,
-            stripes: std::thread::available_parallelism()
-                .map_or(1, usize::from)
-                .min(STRIPES_MAX),
         })
     }
 

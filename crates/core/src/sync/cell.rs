@@ -6,10 +6,14 @@
 //! pointers, which is what `arc-swap` promises.
 
 #[cfg(not(any(loom, shuttle)))]
-pub use real::Cell;
+pub(crate) use real::lent;
+#[cfg(not(any(loom, shuttle)))]
+pub use real::{Cell, Lent};
 
 #[cfg(any(loom, shuttle))]
-pub use modelled::Cell;
+pub(crate) use modelled::lent;
+#[cfg(any(loom, shuttle))]
+pub use modelled::{Cell, Lent};
 
 #[cfg(not(any(loom, shuttle)))]
 mod real {
@@ -20,6 +24,14 @@ mod real {
     #[derive(Debug)]
     pub struct Cell<T>(ArcSwap<T>);
 
+    /// A value that was in place; it stays as long as this does.
+    pub type Lent<T> = Guard<Arc<T>>;
+
+    /// The same of a value that is nowhere in place.
+    pub(crate) fn lent<T>(value: Arc<T>) -> Lent<T> {
+        Guard::from_inner(value)
+    }
+
     impl<T> Cell<T> {
         /// A cell that holds `value`.
         pub fn new(value: T) -> Self {
@@ -28,7 +40,7 @@ mod real {
 
         /// The value in place; no reference count is touched.
         #[inline]
-        pub fn load(&self) -> Guard<Arc<T>> {
+        pub fn load(&self) -> Lent<T> {
             self.0.load()
         }
 
@@ -72,13 +84,28 @@ mod modelled {
     #[derive(Debug)]
     pub struct Cell<T>(Mutex<Arc<T>>);
 
+    #[derive(Debug)]
+    pub struct Lent<T>(Arc<T>);
+
+    pub(crate) fn lent<T>(value: Arc<T>) -> Lent<T> {
+        Lent(value)
+    }
+
+    impl<T> std::ops::Deref for Lent<T> {
+        type Target = Arc<T>;
+
+        fn deref(&self) -> &Arc<T> {
+            &self.0
+        }
+    }
+
     impl<T> Cell<T> {
         pub fn new(value: T) -> Self {
             Cell(Mutex::new(Arc::new(value)))
         }
 
-        pub fn load(&self) -> Arc<T> {
-            self.load_full()
+        pub fn load(&self) -> Lent<T> {
+            Lent(self.load_full())
         }
 
         pub fn load_full(&self) -> Arc<T> {

@@ -14,14 +14,16 @@
 //! Open to Flowgate's other crates, whose lock-free parts have models too; no
 //! part of what users are promised.
 
-mod cell;
+pub(crate) mod cell;
 #[cfg(loom)]
 mod modelled;
 #[cfg(shuttle)]
 mod scheduled;
 
 #[cfg(loom)]
-pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Ordering, fence};
+pub use loom::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering, fence,
+};
 #[cfg(loom)]
 pub use loom::sync::{Mutex, MutexGuard};
 #[cfg(loom)]
@@ -31,7 +33,7 @@ pub use modelled::{AtomicU64, AtomicU128, OnceLock};
 pub use scheduled::OnceLock;
 #[cfg(shuttle)]
 pub use shuttle::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicU128, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicU128, AtomicUsize, Ordering, fence,
 };
 #[cfg(shuttle)]
 pub use shuttle::sync::{Mutex, MutexGuard};
@@ -40,10 +42,16 @@ pub use shuttle::sync::{Mutex, MutexGuard};
 pub use portable_atomic::AtomicU128;
 #[cfg(not(any(loom, shuttle)))]
 pub use std::sync::atomic::{
-    AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+    AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 #[cfg(not(any(loom, shuttle)))]
 pub use std::sync::{Mutex, MutexGuard, OnceLock};
+
+#[cfg(not(any(loom, shuttle)))]
+pub use std::thread_local;
+
+#[cfg(shuttle)]
+pub use shuttle::thread_local;
 
 pub use cell::Cell;
 

@@ -1,8 +1,7 @@
 //! Sums that many threads add to, and hardly anybody reads.
 
-use flowgate_core::node::counters::Counters;
 use flowgate_core::tally::number_thread;
-use flowgate_core::{LeapArray, MetricBucket, MetricEvent, Tallies};
+use flowgate_core::{LeapArray, MetricBucket, Tallies};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -65,66 +64,6 @@ fn a_reader_of_a_tally_sees_it_grow_and_never_more_than_was_added() {
         assert!(first <= second && second <= 4, "{first} {second}");
         adders.into_iter().for_each(|adder| adder.join().unwrap());
         assert_eq!(tallies.sums(), [4]);
-    });
-}
-
-fn refuse(counters: &Counters, number: u64) {
-    counters.report(at(number), |window| {
-        window.add(MetricEvent::Block, 1);
-        // As if somebody had been there at the same moment.
-        true
-    });
-}
-
-fn refused(counters: &Counters, first: u64, last: u64) -> u64 {
-    let windows = counters.windows(first..=last);
-    windows.map(|window| window.get(MetricEvent::Block)).sum()
-}
-
-/// The second report is the first that is spread. Fails if readers look at the
-/// shared ring alone.
-#[test]
-fn reports_of_two_threads_are_counted_before_and_after_they_are_spread() {
-    model(2, || {
-        let counters = Arc::new(Counters::with_width(10, 2, 2));
-        counters.shared().current(at(1));
-        let other = Arc::clone(&counters);
-        let reporter = thread::spawn(move || {
-            number_thread(1);
-            refuse(&other, 1);
-        });
-        refuse(&counters, 1);
-        reporter.join().unwrap();
-        assert_eq!(refused(&counters, 1, 1), 2);
-    });
-}
-
-/// One thread reports to its share's ring, one to the shared one, and the third
-/// sees the next window first. Fails if a report is charged by its own ring
-/// alone: it then lands in a window that is older than where the clock stood.
-#[test]
-fn reports_of_three_threads_around_a_rollover_are_all_in_the_span() {
-    model(1, || {
-        let counters = Arc::new(Counters::with_width(10, 2, 2));
-        refuse(&counters, 1);
-        number_thread(1);
-        refuse(&counters, 1);
-        let reporters: Vec<_> = [0, 1]
-            .into_iter()
-            .map(|number| {
-                let counters = Arc::clone(&counters);
-                thread::spawn(move || {
-                    number_thread(number);
-                    refuse(&counters, 1);
-                })
-            })
-            .collect();
-        counters.shared().current(at(2));
-        reporters.into_iter().for_each(|it| it.join().unwrap());
-        assert_eq!(refused(&counters, 1, 2), 4);
-        // By a clock that has gone back.
-        refuse(&counters, 1);
-        assert!(refused(&counters, 2, 2) >= 1);
     });
 }
 

@@ -3,6 +3,7 @@
 use std::task::{Wake, Waker};
 
 use flowgate_core::node::permits::{Permits, Share, Turn};
+use flowgate_core::seat::Seat;
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Notify};
 use loom::thread;
@@ -165,5 +166,71 @@ fn three_callers_have_one_place_one_after_the_other_or_are_refused() {
         let theirs: u32 = callers.into_iter().map(|c| c.join().unwrap()).sum();
         assert!(mine + theirs >= 1, "somebody was first");
         assert!(guarded.is_empty());
+    });
+}
+
+fn seat(number: usize) -> Seat {
+    Seat::numbered(number).expect("a small number")
+}
+
+fn enter_from(permits: &Permits, number: usize) {
+    let own = permits.enter_from(Some(seat(number)), 1);
+    assert!(own.is_some(), "it has a stripe");
+}
+
+/// Fails if what has left and what has entered are one word, or if who leaves does
+/// it by a load and a store.
+#[test]
+fn a_call_that_ends_on_another_thread_is_not_lost_among_the_owners_own() {
+    model(3, || {
+        let permits = Arc::new(Permits::new());
+        enter_from(&permits, 0);
+        let other = Arc::clone(&permits);
+        let stranger = thread::spawn(move || other.leave_from(seat(0), 1));
+        enter_from(&permits, 0);
+        assert!((1..=2).contains(&permits.calls()));
+        permits.leave_from(seat(0), 1);
+        stranger.join().unwrap();
+        assert_eq!((permits.calls(), permits.permits()), (0, 0));
+    });
+}
+
+/// Fails if stripes are read without telling them, or if who leaves one looks at
+/// the bit first.
+#[test]
+fn who_leaves_a_stripe_while_another_steps_into_the_line_wakes_it() {
+    model(3, || {
+        let guarded = Guarded::new();
+        enter_from(&guarded.permits, 0);
+        let other = Arc::clone(&guarded);
+        let leaver = thread::spawn(move || {
+            other.thing.with_mut(|_| ());
+            other.permits.leave_from(seat(0), 1);
+        });
+        guarded.wait_and_hold();
+        leaver.join().unwrap();
+        assert!(guarded.is_empty());
+    });
+}
+
+/// There is always one in flight. Fails if stripes are added up one by one, or
+/// what has entered is read first.
+#[test]
+fn a_limited_call_never_finds_room_between_one_that_comes_and_one_that_goes() {
+    model(3, || {
+        let permits = Arc::new(Permits::new());
+        // The first has the stripe that is read first.
+        enter_from(&permits, 1);
+        permits.leave_from(seat(1), 1);
+        enter_from(&permits, 2);
+        let other = Arc::clone(&permits);
+        let caller = thread::spawn(move || {
+            enter_from(&other, 1);
+            other.leave_from(seat(2), 1);
+        });
+        assert!(permits.try_enter(1, 1).is_err());
+        caller.join().unwrap();
+        assert_eq!(permits.calls(), 1);
+        assert_eq!(permits.try_enter(1, 2), Ok(2));
     });
 }

@@ -5,6 +5,7 @@ use crate::Settings;
 use crate::document::Fields;
 use crate::field::{FieldKind, FieldSpec, Mode};
 use crate::head::Head;
+use crate::idle::Idle;
 use crate::kind::RuleKind;
 
 const FIELDS: &[FieldSpec] = &[
@@ -66,4 +67,9 @@ impl RuleKind for Authority {
     }
 
     fn new_state(_: &AuthorityRule, _: &Settings) {}
+
+    /// It remembers nothing.
+    fn is_as_new(_: &AuthorityRule, _: &(), _: Idle) -> bool {
+        true
+    }
 }

@@ -13,6 +13,7 @@ impl Decide for Degrade {
     const BLOCK: BlockKind = BlockKind::Degrade;
     const HEARS_EXITS: bool = true;
 
+    #[inline]
     fn decide(rule: &InForce<Self>, call: &mut Call<'_>) -> Decision {
         match rule.state.admit(call.now, tell(rule, call.resource)) {
             Ok(admitted) => {
@@ -29,6 +30,7 @@ impl Decide for Degrade {
         rule.state.undecided(admitted, call.now, told);
     }
 
+    #[inline]
     fn exited(rule: &InForce<Self>, ticket: [u64; 3], departure: &Departure<'_>) {
         let Departure { outcome, now, .. } = *departure;
         let admitted = Admitted::from_words(ticket);

@@ -7,6 +7,7 @@ use crate::dialect::Golang;
 use crate::document::Fields;
 use crate::field::{FieldKind, FieldSpec, Mode};
 use crate::head::Head;
+use crate::idle::Idle;
 use crate::kind::RuleKind;
 
 const FIELDS: &[FieldSpec] = &[
@@ -245,5 +246,9 @@ impl RuleKind for Degrade {
 
     fn new_state(rule: &DegradeRule, settings: &Settings) -> BreakerState {
         BreakerState::new(rule, settings)
+    }
+
+    fn is_as_new(rule: &DegradeRule, state: &BreakerState, idle: Idle) -> bool {
+        state.is_as_new(rule, idle.now)
     }
 }

@@ -17,7 +17,8 @@ use crate::Settings;
 #[derive(Debug)]
 pub struct BreakerState {
     strategy: BreakerStrategy,
-    slow_rt_ms: f64,
+    /// Calls that take longer are slow.
+    rt_max: Duration,
     circuit: Circuit,
     observers: Observers,
 }
@@ -32,7 +33,7 @@ impl BreakerState {
         };
         BreakerState {
             strategy: rule.grade,
-            slow_rt_ms: rule.count,
+            rt_max: rt_max(rule.count),
             circuit: Circuit::new(limits(rule, seed)),
             observers: settings.breaker_observers.clone(),
         }
@@ -53,6 +54,21 @@ impl BreakerState {
         self.circuit.figures(now)
     }
 
+    /// Whether it decides as a new one would, on whatever comes at `now` or
+    /// later: it is forced as its rule says and no otherwise, and if it is closed
+    /// no result counts in it.
+    pub fn is_as_new(&self, rule: &DegradeRule, now: Timestamp) -> bool {
+        let figures = self.circuit.figures(now);
+        let is_initial = match figures.forced {
+            None => figures.state == CircuitState::Closed,
+            Some(_) => true,
+        };
+        is_initial
+            && figures.forced == rule.force
+            && figures.results.total == 0
+            && figures.since <= now
+    }
+
     /// Whether a call may pass at `now`. What changes by it is told to `told`,
     /// here as in all that follows.
     ///
@@ -70,6 +86,7 @@ impl BreakerState {
     }
 
     /// Reports how a call ended that this breaker had let pass.
+    #[inline]
     pub fn report(
         &self,
         admitted: Admitted,
@@ -82,7 +99,7 @@ impl BreakerState {
             (Outcome::Cancelled | Outcome::Ignored, _) => {
                 return self.circuit.undecided(admitted, now, told);
             }
-            (_, BreakerStrategy::SlowRatio) => took.as_nanos() as f64 / 1e6 > self.slow_rt_ms,
+            (_, BreakerStrategy::SlowRatio) => took > self.rt_max,
             (outcome, _) => outcome == Outcome::Error,
         };
         self.circuit.report(admitted, bad, now, told);
@@ -105,6 +122,26 @@ impl BreakerState {
     pub fn reset(&self, now: Timestamp, told: impl FnMut(Change)) -> bool {
         self.circuit.reset(now, told)
     }
+}
+
+/// The longest response time that is not above `ms`: of all durations the last one
+/// whose milliseconds, as a double, are no more.
+fn rt_max(ms: f64) -> Duration {
+    let is_slow = |ns: u64| ns as f64 / 1e6 > ms;
+    // Within one rounding of the product; doubles this large are 2,048 apart at most.
+    let about = (ms * 1e6) as u64;
+    let (mut most, mut slow) = (about.saturating_sub(4_096), about.saturating_add(4_096));
+    if !is_slow(slow) {
+        return Duration::from_nanos(slow);
+    }
+    while slow - most > 1 {
+        let middle = most + (slow - most) / 2;
+        match is_slow(middle) {
+            true => slow = middle,
+            false => most = middle,
+        }
+    }
+    Duration::from_nanos(most)
 }
 
 fn limits(rule: &DegradeRule, seed: u64) -> Limits {
@@ -153,5 +190,32 @@ fn span(rule: &DegradeRule) -> Span {
             interval: Duration::from_millis(u64::from(rule.stat_interval_ms)),
             boxes: rule.stat_buckets,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rt_max;
+
+    #[test]
+    fn the_longest_time_that_is_not_slow_is_exact_to_the_nanosecond() {
+        for ms in [
+            0.0,
+            0.3,
+            1.1,
+            500.0,
+            1e6 / 3.0,
+            4_999.999_999,
+            9.007e9,
+            9.1e12,
+            1.8e13,
+        ] {
+            let most = rt_max(ms).as_nanos() as u64;
+            assert!(most as f64 / 1e6 <= ms, "{ms}");
+            assert!(most + 1 == 0 || (most + 1) as f64 / 1e6 > ms, "{ms}");
+        }
+        for ever in [1e300, f64::MAX] {
+            assert_eq!(rt_max(ever).as_nanos(), u128::from(u64::MAX));
+        }
     }
 }

@@ -16,6 +16,7 @@ mod json;
 mod report;
 mod text;
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -78,6 +79,10 @@ pub(crate) struct Loading<'s> {
     pub(crate) faults: Remarks,
     pub(crate) warnings: Remarks,
     pub(crate) report: LoadReport,
+    /// Which revision of all rules is made.
+    pub(crate) revision: u64,
+    /// Entries of the rules before that are not among them any more.
+    pub(crate) left: Vec<Arc<dyn Any + Send + Sync>>,
     /// The one resource that rules may be for.
     pub(crate) only_for: Option<String>,
     dashboard: BTreeSet<&'static str>,
@@ -93,6 +98,8 @@ impl<'s> Loading<'s> {
             faults: Remarks::default(),
             warnings: Remarks::default(),
             report: LoadReport::default(),
+            revision: 0,
+            left: Vec::new(),
             only_for: None,
             dashboard: BTreeSet::new(),
         }

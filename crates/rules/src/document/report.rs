@@ -90,6 +90,10 @@ pub struct KindReport {
     pub changed: Vec<Arc<str>>,
     /// Rules that say what they said; their state lives on.
     pub kept: Vec<Arc<str>>,
+    /// How many rules stay because the change was not about them nor about
+    /// others of their resource; their state lives on. They are not among
+    /// [`kept`](Self::kept).
+    pub untouched: usize,
     /// Rules that are gone, by the ids that they had.
     pub removed: Vec<Arc<str>>,
     /// How many faulty rules were dropped ([`OnInvalid::Skip`]).
@@ -159,7 +163,7 @@ impl fmt::Display for KindReport {
             ", {} added, {} changed, {} kept, {} removed",
             self.added.len(),
             self.changed.len(),
-            self.kept.len(),
+            self.kept.len() + self.untouched,
             self.removed.len(),
         )?;
         match self.skipped {

@@ -18,6 +18,7 @@ pub struct Rate {
     numerator: u128,
     denominator: u128,
     period: Duration,
+    period_ns: f64,
     /// Cost of weight 1, by far the most frequent one.
     cost_of_one_ns: u64,
 }
@@ -37,6 +38,7 @@ impl Rate {
             numerator: written.numerator,
             denominator: written.denominator,
             period,
+            period_ns: period.as_nanos() as f64,
             cost_of_one_ns: 0,
         };
         rate.cost_of_one_ns = rate.cost(1);
@@ -104,11 +106,11 @@ impl Rate {
     /// written: a double.
     #[inline]
     pub fn cost_at_ns(&self, count: f64, weight: u32) -> u64 {
-        let cost = f64::from(weight) * self.period.as_nanos() as f64 / count;
+        let cost = f64::from(weight) * self.period_ns / count;
         if cost.is_nan() {
             u64::MAX
         } else {
-            (cost + 0.5).floor() as u64
+            (cost + 0.5) as u64
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::dialect::{Dialect, Golang};
 use crate::document::Fields;
 use crate::field::{FieldKind, FieldSpec, Mode};
 use crate::head::Head;
+use crate::idle::Idle;
 use crate::kind::RuleKind;
 
 const FIELDS: &[FieldSpec] = &[
@@ -236,12 +237,25 @@ impl RuleKind for Flow {
         rule.accounted()
     }
 
+    fn looks_at(rule: &FlowRule) -> Option<&str> {
+        let reference = rule.ref_resource.as_deref();
+        reference.filter(|_| rule.strategy == Strategy::Relate)
+    }
+
+    fn needs_memory(rule: &FlowRule) -> bool {
+        rule.needs_memory()
+    }
+
     fn head(rule: &FlowRule) -> &Head {
         &rule.head
     }
 
     fn new_state(rule: &FlowRule, settings: &Settings) -> FlowState {
         FlowState::new(rule, settings)
+    }
+
+    fn is_as_new(_: &FlowRule, state: &FlowState, idle: Idle) -> bool {
+        state.is_as_new(idle.now)
     }
 }
 

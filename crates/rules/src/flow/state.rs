@@ -132,7 +132,8 @@ impl FlowState {
         if allowed == self.rate.count() {
             return self.limit;
         }
-        (allowed * self.periods).floor() as u64
+        // Whole ones: what is allowed is not below zero.
+        (allowed * self.periods) as u64
     }
 
     /// Whether calls are queued at an even pace.
@@ -239,6 +240,28 @@ impl FlowState {
     /// A number of passes in its view, as calls per period.
     pub fn per_period(&self, passes: u64) -> f64 {
         passes as f64 / self.periods
+    }
+
+    /// Whether it decides as a new one would, on whatever comes at `now` or
+    /// later, if no call has passed its resource in the second before.
+    ///
+    /// A line has to be behind by a period and the longest wait. A call that takes
+    /// up more than that has no room in a line that is in use, ever; only such a
+    /// call could tell the line from one that was never used, and would wait
+    /// there.
+    pub fn is_as_new(&self, now: Timestamp) -> bool {
+        let line_ns = u64::try_from(self.rate.period().as_nanos())
+            .unwrap_or(u64::MAX)
+            .saturating_add(self.wait_ns_max);
+        let is_unused = |pacer: &Pacer| pacer.is_free(now, line_ns);
+        let is_full = |bucket: &TokenBucket| bucket.whole_tokens_at(now) >= bucket.quota().burst();
+        let is_cold = match &self.moving {
+            Moving::Temperature(warm_up) => warm_up.is_cold(now),
+            Moving::Nothing | Moving::Memory(..) => true,
+        };
+        is_cold
+            && self.pacer.as_ref().is_none_or(is_unused)
+            && self.bucket.as_deref().is_none_or(is_full)
     }
 
     /// The longest wait, in the line or for tokens.

@@ -30,10 +30,11 @@
 //! `count / c` in real numbers; the allowed rate is never below 1 per second
 //! (per `T`) while `count ≥ 1`.
 //!
-//! **Callers that meet.** The tokens and the second that they are of are one
-//! word, and one compare-and-swap takes it from an older second to the caller's.
-//! Of several callers of one second one does that; the others find their second
-//! there and go by its tokens, so a second cools and drains it once. One that
+//! **Callers that meet.** The tokens, the second that they are of and what is
+//! allowed in it are one word of 128 bits, and one compare-and-swap takes it from an
+//! older second to the caller's. Of several callers of one second one does that; the
+//! others find their second there and go by what it allows, which is worked out
+//! once, and a second cools and drains it once. One that
 //! loses to a caller of a second in between goes on from what that has left. One
 //! whose own second is over by then changes nothing, and is judged by the newest
 //! second, as an older clock reading works on the newest window.
@@ -43,7 +44,7 @@
 use std::time::Duration;
 
 use flowgate_core::Timestamp;
-use flowgate_core::sync::{AtomicU64, Ordering};
+use flowgate_core::sync::{AtomicU128, Ordering};
 
 /// The temperature of one warm-up rule for one resource.
 #[derive(Debug)]
@@ -60,14 +61,14 @@ pub struct WarmUp {
     /// Tokens are kept in units of `2^shift`: 1, unless there are more than
     /// 2^30 of them.
     shift: u32,
-    /// What the tokens are, and the second they are of, in one word, so that
-    /// nobody judges one second by the tokens of another:
+    /// What the tokens are, the second they are of, and the calls per interval that
+    /// it allows, in one word, so that nobody judges one second by another:
     ///
     /// ```text
-    /// 63                   30 29            0
-    /// |  second, plus one    |  tokens       |      0: never used
+    /// 127                     94 93        64 63           0
+    /// |  second, plus one       |  tokens    |  a double    |      0: never used
     /// ```
-    word: AtomicU64,
+    word: AtomicU128,
 }
 
 const TOKEN_BITS: u32 = 30;
@@ -95,7 +96,7 @@ impl WarmUp {
             max,
             slope: (f64::from(cold_factor) - 1.0) / count / room as f64,
             shift: (u64::BITS - max.leading_zeros()).saturating_sub(TOKEN_BITS),
-            word: AtomicU64::new(0),
+            word: AtomicU128::new(0),
         }
     }
 
@@ -108,10 +109,41 @@ impl WarmUp {
         // Acquire, as all of the word: more than is needed, as it stands for
         // itself, and no dearer.
         let mut word = self.word.load(Ordering::Acquire);
-        if second >= word >> TOKEN_BITS {
+        if second >= synced(word) {
             word = self.update(word, second, passes_before());
         }
-        let tokens = (word & TOKENS_MASK) << self.shift;
+        f64::from_bits(word as u64)
+    }
+
+    /// The word of `second`, brought up to date by this call or by whoever was
+    /// faster.
+    #[cold]
+    fn update(&self, mut word: u128, second: u64, passes: u64) -> u128 {
+        loop {
+            let synced = synced(word);
+            if second < synced {
+                return word;
+            }
+            let tokens = self.tokens(word);
+            // Never used: as after an endless idle time.
+            let elapsed_sec = synced.checked_sub(1).map_or(u64::MAX, |last| second - last);
+            let cooled = self.cooled(tokens, elapsed_sec, passes);
+            let left = cooled.saturating_sub(passes) >> self.shift;
+            let allowed = self.allowed_with(left << self.shift);
+            let next = ((second + 1) << TOKEN_BITS) | left;
+            let next = u128::from(next) << 64 | u128::from(allowed.to_bits());
+            match self
+                .word
+                .compare_exchange(word, next, Ordering::AcqRel, Ordering::Acquire)
+            {
+                Ok(_) => return next,
+                Err(found) => word = found,
+            }
+        }
+    }
+
+    /// Calls per interval allowed with so many tokens.
+    fn allowed_with(&self, tokens: u64) -> f64 {
         if tokens < self.warning || self.max == self.warning {
             return self.stable;
         }
@@ -125,29 +157,21 @@ impl WarmUp {
         }
     }
 
-    /// The word of `second`, brought up to date by this call or by whoever was
-    /// faster.
-    #[cold]
-    fn update(&self, mut word: u64, second: u64, passes: u64) -> u64 {
-        loop {
-            let synced = word >> TOKEN_BITS;
-            if second < synced {
-                return word;
-            }
-            let tokens = (word & TOKENS_MASK) << self.shift;
-            // Never used: as after an endless idle time.
-            let elapsed_sec = synced.checked_sub(1).map_or(u64::MAX, |last| second - last);
-            let cooled = self.cooled(tokens, elapsed_sec, passes);
-            let left = cooled.saturating_sub(passes) >> self.shift;
-            let next = ((second + 1) << TOKEN_BITS) | left;
-            match self
-                .word
-                .compare_exchange(word, next, Ordering::AcqRel, Ordering::Acquire)
-            {
-                Ok(_) => return next,
-                Err(found) => word = found,
-            }
-        }
+    /// Whether whoever comes at `now` finds it as cold as it is at first, if the
+    /// second before has passed nothing.
+    pub(super) fn is_cold(&self, now: Timestamp) -> bool {
+        let second = now.as_secs().min(SECOND_MAX);
+        let word = self.word.load(Ordering::Acquire);
+        let Some(last) = synced(word).checked_sub(1) else {
+            return true;
+        };
+        let elapsed_sec = second.saturating_sub(last);
+        let tokens = self.tokens(word);
+        elapsed_sec > 0 && self.cooled(tokens, elapsed_sec, 0) == self.cooled(0, u64::MAX, 0)
+    }
+
+    fn tokens(&self, word: u128) -> u64 {
+        ((word >> 64) as u64 & TOKENS_MASK) << self.shift
     }
 
     fn cooled(&self, tokens: u64, elapsed_sec: u64, passes: u64) -> u64 {
@@ -166,6 +190,12 @@ impl WarmUp {
         let grown = tokens as f64 + elapsed_ms as f64 * self.count / 1e3;
         (grown as u64).min(self.max)
     }
+}
+
+/// The second that a word is of, plus one.
+#[inline]
+fn synced(word: u128) -> u64 {
+    (word >> (64 + TOKEN_BITS)) as u64
 }
 
 #[cfg(all(test, not(loom)))]

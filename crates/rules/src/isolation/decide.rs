@@ -20,6 +20,7 @@ impl Decide for Isolation {
         [u64::from(rule.rule().count), u64::MAX]
     }
 
+    #[inline]
     fn decide(rule: &InForce<Self>, call: &mut Call<'_>) -> Decision {
         let Some(node) = call.nodes.at(Place::Resource) else {
             return Decision::Pass;

@@ -11,6 +11,7 @@ use crate::dialect::{Golang, GolangRule, GolangSpec};
 use crate::document::Fields;
 use crate::field::{Choice, FieldKind, FieldSpec, Mode};
 use crate::head::Head;
+use crate::idle::Idle;
 use crate::kind::RuleKind;
 
 /// [`LIMIT_MAX`], for people.
@@ -180,6 +181,11 @@ impl RuleKind for Isolation {
     }
 
     fn new_state(_: &IsolationRule, _: &Settings) {}
+
+    /// It remembers nothing.
+    fn is_as_new(_: &IsolationRule, _: &(), _: Idle) -> bool {
+        true
+    }
 }
 
 fn write(rule: &IsolationRule, there: &mut GolangRule) {

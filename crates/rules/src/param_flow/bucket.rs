@@ -24,7 +24,7 @@ use flowgate_core::Timestamp;
 use flowgate_core::sync::{AtomicU64, Ordering};
 
 use super::limit::{Limit, Split, millis};
-use super::table::{Cell, Standing};
+use super::table::{Cell, HalfLine, Standing};
 
 /// The tokens of one value.
 #[derive(Debug)]
@@ -201,6 +201,7 @@ fn short(limit: &Limit, word: u64, now: Timestamp, weight: u64) -> Short {
 
 impl Cell for Bucket {
     type Limit = Limit;
+    type Align = HalfLine;
 
     fn reset(&self, _: &Limit, _: Timestamp) {
         // The slot is opened with a release after this.
@@ -210,7 +211,7 @@ impl Cell for Bucket {
     fn standing(&self, limit: &Limit, weight: u32, now: Timestamp) -> Standing {
         let word = self.word.load(Ordering::Acquire);
         match filled(limit, word, millis(now)).tokens {
-            few if few < u64::from(weight) => Standing::Limited,
+            few if few < u64::from(weight).min(limit.capacity()) => Standing::Limited,
             full if full >= limit.capacity() => Standing::Idle,
             _ => Standing::InUse,
         }

@@ -4,7 +4,7 @@ use flowgate_core::Timestamp;
 use flowgate_core::sync::{AtomicU64, Ordering};
 
 use super::limit::Limit;
-use super::table::{Cell, Standing};
+use super::table::{Cell, HalfLine, Standing};
 use crate::flow::pacing::{HOLE_TAKEN, Pacer, Place};
 
 /// The line of one value: calls go at an even pace.
@@ -15,6 +15,7 @@ pub(super) struct Line {
 
 impl Cell for Line {
     type Limit = Limit;
+    type Align = u64;
 
     fn reset(&self, _: &Limit, _: Timestamp) {
         self.pacer.reset();
@@ -97,6 +98,7 @@ impl Places {
 
 impl Cell for Places {
     type Limit = Limit;
+    type Align = HalfLine;
 
     fn reset(&self, _: &Limit, _: Timestamp) {
         // Only an empty cell is given to another value: nothing to do.

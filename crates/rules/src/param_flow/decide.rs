@@ -41,17 +41,22 @@ impl Decide for ParamFlow {
 
     fn decide(rule: &InForce<Self>, call: &mut Call<'_>) -> Decision {
         let value = rule.rule().param.of(call);
-        let mut shares = Shares::new();
-        match rule.state.take(value, call.now, call.weight, &mut shares) {
-            Ok(wait) => {
-                for share in shares {
-                    rule.leave_ticket(call, share);
-                }
-                match wait {
-                    Duration::ZERO => Decision::Pass,
-                    wait => Decision::Wait(wait),
-                }
-            }
+        let taken = match value {
+            Arg::List(_) => take_list(rule, value, call),
+            // Nearly always: nothing has to be kept aside.
+            value => rule
+                .state
+                .take_one(value, call.now, call.weight)
+                .map(|taken| {
+                    taken.map_or(Duration::ZERO, |(share, wait)| {
+                        rule.leave_ticket(call, share);
+                        wait
+                    })
+                }),
+        };
+        match taken {
+            Ok(Duration::ZERO) => Decision::Pass,
+            Ok(wait) => Decision::Wait(wait),
             Err(mut refusal) => {
                 if rule.rule().queues() && !call.may_wait {
                     // Its place would have to be due at once.
@@ -84,6 +89,20 @@ impl Decide for ParamFlow {
         )
         .retry_after_at(Some(wait))
     }
+}
+
+/// Takes of each element, in one go.
+fn take_list(
+    rule: &InForce<ParamFlow>,
+    list: Arg<'_>,
+    call: &mut Call<'_>,
+) -> Result<Duration, Refusal> {
+    let mut shares = Shares::new();
+    let wait = rule.state.take(list, call.now, call.weight, &mut shares)?;
+    for share in shares {
+        rule.leave_ticket(call, share);
+    }
+    Ok(wait)
 }
 
 #[cold]

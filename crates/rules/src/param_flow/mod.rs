@@ -26,6 +26,7 @@ mod cells;
 mod decide;
 mod golang;
 mod hot;
+mod idle;
 mod level;
 mod limit;
 mod normal;

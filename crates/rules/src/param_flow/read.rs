@@ -12,6 +12,7 @@ use crate::document::Fields;
 use crate::field::{Choice, FieldKind, FieldSpec, Mode};
 use crate::flow::read::CONCURRENCY_REFUSES;
 use crate::head::Head;
+use crate::idle::Idle;
 use crate::kind::RuleKind;
 use crate::{ControlBehavior, Grade, Settings};
 
@@ -238,6 +239,10 @@ impl RuleKind for ParamFlow {
 
     fn new_state(rule: &ParamFlowRule, _: &Settings) -> ParamState {
         ParamState::new(rule)
+    }
+
+    fn is_as_new(rule: &ParamFlowRule, _: &ParamState, idle: Idle) -> bool {
+        idle.since >= rule.forgets_after()
     }
 }
 

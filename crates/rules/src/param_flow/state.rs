@@ -95,15 +95,30 @@ impl ParamState {
         weight: u32,
         shares: &mut Shares,
     ) -> Result<Duration, Refusal> {
-        let wait_ns = match arg {
-            Arg::List(elements) => {
-                let from = shares.len();
-                self.take_all(elements, now, weight, shares)
-                    .inspect_err(|_| self.give_back_from(from, now, weight, shares))?
-            }
-            value => self.take_one(value, now, weight, shares)?,
-        };
-        Ok(Duration::from_nanos(wait_ns))
+        if let Arg::List(elements) = arg {
+            let from = shares.len();
+            let wait_ns = self
+                .take_all(elements, now, weight, shares)
+                .inspect_err(|_| self.give_back_from(from, now, weight, shares))?;
+            return Ok(Duration::from_nanos(wait_ns));
+        }
+        let taken = self.take_one(arg, now, weight)?;
+        shares.extend(taken.map(|(share, _)| share));
+        Ok(taken.map_or(Duration::ZERO, |(_, wait)| wait))
+    }
+
+    /// The same of a value that is no list. `None`: nothing had to be taken.
+    #[inline]
+    pub(super) fn take_one(
+        &self,
+        value: Arg<'_>,
+        now: Timestamp,
+        weight: u32,
+    ) -> Result<Option<(Share, Duration)>, Refusal> {
+        match Key::of(value) {
+            Some((key, text)) => self.take_of(key, text, now, weight),
+            None => Ok(None),
+        }
     }
 
     /// Gives back what a call of `weight` took of one value.
@@ -172,7 +187,13 @@ impl ParamState {
         for element in elements {
             let wait_ns = match element {
                 Arg::List(inner) => self.take_all(inner, now, weight, shares)?,
-                value => self.take_one(*value, now, weight, shares)?,
+                value => match self.take_one(*value, now, weight)? {
+                    Some((share, wait)) => {
+                        shares.push(share);
+                        wait.as_nanos() as u64
+                    }
+                    None => 0,
+                },
             };
             longest_ns = longest_ns.max(wait_ns);
         }
@@ -187,20 +208,18 @@ impl ParamState {
     }
 
     #[inline]
-    fn take_one(
+    fn take_of(
         &self,
-        value: Arg<'_>,
+        key: Key,
+        text: Option<&str>,
         now: Timestamp,
         weight: u32,
-        shares: &mut Shares,
-    ) -> Result<u64, Refusal> {
-        let Some((key, text)) = Key::of(value) else {
-            return Ok(0);
-        };
+    ) -> Result<Option<(Share, Duration)>, Refusal> {
+        let at_once = |share| Ok(Some((share, Duration::ZERO)));
         match &self.values {
             Values::Tokens(table) => {
                 if weight == 0 {
-                    return Ok(0);
+                    return Ok(None);
                 }
                 let never = |limit: &Limit| u64::from(weight) > limit.capacity();
                 let Some(value) = seen(table, key, text, now, never) else {
@@ -211,9 +230,9 @@ impl ParamState {
                 let limit = table.limit(value.limit());
                 match value.cell().take(limit, now, weight.into()) {
                     Ok(Taken { before, after }) => {
-                        shares.push([value.address().word(), before, after]);
+                        let share = [value.address().word(), before, after];
                         value.passed();
-                        Ok(0)
+                        at_once(share)
                     }
                     Err(short) => {
                         // A call that never fits says nothing of now.
@@ -227,7 +246,7 @@ impl ParamState {
             }
             Values::Levels(table) => {
                 if weight == 0 {
-                    return Ok(0);
+                    return Ok(None);
                 }
                 let never = |quota: &Quota| u64::from(weight) > quota.burst();
                 let Some(value) = seen(table, key, text, now, never) else {
@@ -238,9 +257,9 @@ impl ParamState {
                 match value.cell().take(quota, now, weight, Duration::ZERO) {
                     Ok(charge) => {
                         let since_ns = charge.newest.as_nanos();
-                        shares.push([value.address().word(), since_ns, 0]);
+                        let share = [value.address().word(), since_ns, 0];
                         value.passed();
-                        Ok(0)
+                        at_once(share)
                     }
                     Err(too_few_tokens) => {
                         value.refused();
@@ -250,7 +269,7 @@ impl ParamState {
             }
             Values::Lines(table) => {
                 if weight == 0 {
-                    return Ok(0);
+                    return Ok(None);
                 }
                 let Some(value) = seen(table, key, text, now, Limit::is_zero) else {
                     return Err(self.line_closed());
@@ -266,9 +285,10 @@ impl ParamState {
                 match value.cell().pacer.request(now, cost_ns, self.wait_ns_max) {
                     Ok(place) => {
                         let [first, second] = place_to_words(place);
-                        shares.push([value.address().word(), first, second]);
+                        let share = [value.address().word(), first, second];
                         value.passed();
-                        Ok(place.release_ns.saturating_sub(now.as_nanos()))
+                        let wait_ns = place.release_ns.saturating_sub(now.as_nanos());
+                        Ok(Some((share, Duration::from_nanos(wait_ns))))
                     }
                     Err(too_long) => {
                         value.refused();
@@ -283,9 +303,9 @@ impl ParamState {
                 };
                 let limit = table.limit(value.limit());
                 if value.cell().enter(limit) {
-                    shares.push([value.address().word(), 0, 0]);
+                    let share = [value.address().word(), 0, 0];
                     value.passed();
-                    Ok(0)
+                    at_once(share)
                 } else {
                     let observed = value.cell().in_flight();
                     value.refused();

@@ -142,14 +142,17 @@ impl ParamValue {
     /// The value of `key`; `text` is that of a long one.
     pub(super) fn of_key(key: Key, text: Option<&str>) -> Self {
         match key.kind {
-            INT => ParamValue::Int(key.bits as i128),
+            INT => ParamValue::Int((key.bits >> 1) as i128 ^ -((key.bits & 1) as i128)),
             HUGE => ParamValue::Huge(key.bits),
             FLOAT => ParamValue::Float(f64::from_bits(key.bits as u64)),
             BOOL => ParamValue::Bool(key.bits != 0),
             CHAR => ParamValue::Char(char::from_u32(key.bits as u32).unwrap_or_default()),
             SHORT => {
                 let bytes = key.bits.to_le_bytes();
-                let len = usize::from(bytes[SHORT_MAX]).min(SHORT_MAX);
+                let len = match bytes[SHORT_MAX] {
+                    0 => usize::from(bytes[WORD_MAX]).min(WORD_MAX),
+                    len => usize::from(len).min(SHORT_MAX),
+                };
                 ParamValue::Text(String::from_utf8_lossy(&bytes[..len]).into())
             }
             LONG => ParamValue::Text(text.unwrap_or_default().into()),
@@ -165,10 +168,13 @@ const BOOL: u8 = 4;
 const CHAR: u8 = 5;
 const SHORT: u8 = 6;
 const LONG: u8 = 7;
-const HASHED: u8 = 8;
+// A table has three bits for them.
+const HASHED: u8 = 0;
 
 /// Bytes of a text that is its own key; its length takes the 16th.
 const SHORT_MAX: usize = 15;
+/// Bytes of a text whose key is a single word; its length takes the eighth.
+const WORD_MAX: usize = 7;
 
 impl Key {
     /// The key of an argument, and its text if the key is only a digest. `None`:
@@ -192,8 +198,9 @@ impl Key {
         Key { kind, bits }
     }
 
+    /// Small numbers are small keys, those below 0 too: 0, -1, 1, -2, 2 …
     fn int(number: i128) -> Self {
-        Key::new(INT, number as u128)
+        Key::new(INT, ((number << 1) ^ (number >> 127)) as u128)
     }
 
     fn huge(number: u128) -> Self {
@@ -217,7 +224,8 @@ impl Key {
         }
         let mut bytes = [0; SHORT_MAX + 1];
         bytes[..len].copy_from_slice(text.as_bytes());
-        bytes[SHORT_MAX] = len as u8;
+        let last = if len > WORD_MAX { SHORT_MAX } else { WORD_MAX };
+        bytes[last] = len as u8;
         Key::new(SHORT, u128::from_le_bytes(bytes))
     }
 }

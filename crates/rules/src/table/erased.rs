@@ -8,17 +8,36 @@ use flowgate_core::Accounting;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::RuleTable;
+use super::{RuleTable, hash_of};
 use crate::accounting::by_name_if_any;
 use crate::dialect::Dialect;
 use crate::head::{Matcher, RuleMode};
 use crate::hits::HitCounts;
+use crate::idle::{Idle, Whose};
 use crate::kind::{RuleKind, Scope};
 use crate::write::{WrittenList, write_table};
 
 /// A table whose kind is known at run time only.
 pub(crate) trait AnyTable: Debug + Send + Sync {
     fn into_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+
+    fn as_any(&self) -> &dyn Any;
+
+    /// The revision of all rules that it came with.
+    fn revision(&self) -> u64;
+
+    /// Since when what is said of resources by no name of theirs is as it is.
+    fn wide_since(&self) -> u64;
+
+    /// Since when the rules that name `resource` are as they are, if there are
+    /// any; of a kind whose rules are for all calls: any.
+    fn since(&self, hash: u64, resource: &str) -> Option<u64>;
+
+    /// Whether a rule in force looks at this resource from another.
+    fn looks_at(&self, resource: &str) -> bool;
+
+    /// Whether a rule in force asks for the memory in use.
+    fn needs_memory(&self) -> bool;
 
     /// Whether a rule names this resource, exactly.
     fn names(&self, resource: &str) -> bool;
@@ -29,8 +48,11 @@ pub(crate) trait AnyTable: Debug + Send + Sync {
     /// The resources that rules name, each once.
     fn named(&self) -> Vec<&str>;
 
-    /// Forgets what rules remember of `resource`.
-    fn forget(&self, resource: &str);
+    /// Whether all that rules keep under `name` is as new.
+    fn is_as_new(&self, name: &str, whose: Whose, idle: Idle) -> bool;
+
+    /// Forgets all that rules keep under `name`.
+    fn forget(&self, name: &str, whose: Whose);
 
     fn infos(&self) -> Vec<RuleInfo>;
 
@@ -73,8 +95,37 @@ impl<K: RuleKind> AnyTable for RuleTable<K> {
         self
     }
 
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    fn wide_since(&self) -> u64 {
+        self.wide_since
+    }
+
+    fn since(&self, hash: u64, resource: &str) -> Option<u64> {
+        let group = match K::SCOPE {
+            Scope::Resource => self.group(hash, resource),
+            Scope::Engine => self.group(hash_of(""), ""),
+        };
+        group.map(|group| group.since)
+    }
+
+    fn looks_at(&self, resource: &str) -> bool {
+        self.totals.looked_at.contains_key(resource)
+    }
+
+    fn needs_memory(&self) -> bool {
+        self.totals.needing_memory > 0
+    }
+
     fn names(&self, resource: &str) -> bool {
-        K::SCOPE == Scope::Resource && self.exact.contains_key(resource)
+        let group = self.group(hash_of(resource), resource);
+        K::SCOPE == Scope::Resource && group.is_some_and(|group| group.exact().next().is_some())
     }
 
     fn has_patterns(&self) -> bool {
@@ -88,10 +139,14 @@ impl<K: RuleKind> AnyTable for RuleTable<K> {
         }
     }
 
-    fn forget(&self, resource: &str) {
-        for entry in &self.entries {
-            entry.forget(resource);
-        }
+    fn is_as_new(&self, name: &str, whose: Whose, idle: Idle) -> bool {
+        let mut entries = self.acquainted(name, whose);
+        entries.all(|entry| entry.is_as_new(name, idle))
+    }
+
+    fn forget(&self, name: &str, whose: Whose) {
+        let entries = self.acquainted(name, whose);
+        entries.for_each(|entry| entry.forget(name));
     }
 
     fn write(&self, dialect: Dialect) -> WrittenList {
@@ -99,12 +154,11 @@ impl<K: RuleKind> AnyTable for RuleTable<K> {
     }
 
     fn infos(&self) -> Vec<RuleInfo> {
-        let entries = self.entries.iter();
-        entries
-            .map(|entry| RuleInfo {
+        self.positions()
+            .map(|(position, entry)| RuleInfo {
                 kind: K::NAME,
                 id: entry.id.to_string(),
-                position: entry.position,
+                position,
                 is_pattern: !matches!(entry.matcher, Matcher::Exact),
                 resource: entry.head().resource.clone(),
                 mode: match entry.head().mode {

@@ -1,15 +1,41 @@
-//! From one table to the next: which rules are in, what they are called, whose
-//! state lives on.
+//! From one table to the next.
+//!
+//! A list that replaces all rules and one that replaces some go the same way.
+//! Rules of one `resource` are looked at together, beside those that wrote the
+//! same before: nothing of what is decided about a rule depends on rules of
+//! another resource, but for ids. So a change of some rules looks at the
+//! resources of these, and at those whose rules may be called otherwise now that
+//! an id was given or is free; all other groups are the same objects as before.
 
-use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Live, RuleEntry, RuleTable};
-use crate::accounting::Accountings;
-use crate::document::{Draft, Duplicate, Fault, KindReport, Loading, Origin, Warning};
-use crate::kind::{RuleKind, Scope};
+use flowgate_core::sync::OnceLock;
+
+use super::group::{Group, Placed, SLOT, are_alike, stand_alike};
+use super::index::{self, Index, Keyed};
+use super::sorting::Sorting;
+use super::succession::Succession;
+use super::{Live, RuleEntry, RuleTable, Totals, hash_of, resource_of_id};
+use crate::document::{Draft, KindReport, Loading, Origin};
+use crate::head::{Head, Matcher};
+use crate::kind::RuleKind;
 use crate::kinds::Change;
+
+/// A rule with the place that it is for.
+pub(super) struct Given<K: RuleKind> {
+    pub(super) draft: Draft<K>,
+    pub(super) place: u64,
+    /// Of its `resource`.
+    hash: u64,
+}
+
+/// The rules of a table that a list is about.
+enum About {
+    All,
+    /// Those of these resources.
+    Some(HashSet<Arc<str>>),
+}
 
 impl<K: RuleKind> RuleTable<K> {
     /// The table of `drafts` in succession to this one. Tells `loading` of
@@ -20,31 +46,14 @@ impl<K: RuleKind> RuleTable<K> {
         faulty: usize,
         loading: &mut Loading<'_>,
     ) -> Self {
-        let given: HashSet<String> = drafts
-            .iter()
-            .filter_map(|draft| K::head(&draft.rule).id.clone())
-            .collect();
-        let total = drafts.len() + faulty;
-        let mut sorting = Sorting::default();
-        sorting.keep_ids(&drafts);
-        let drafts: Vec<Draft<K>> = drafts
-            .into_iter()
-            .filter_map(|draft| sorting.admit(draft, loading))
-            .collect();
-        let mut report = KindReport {
-            kind: K::NAME,
-            active: drafts.len(),
-            skipped: total - drafts.len() - sorting.duplicates,
-            ..KindReport::default()
-        };
-        let entries = Succession::new(self, given).entries(drafts, &mut report);
-        report.accountings = Accountings::of(entries.iter().map(|it| K::accounting(it.rule())));
-        loading.report.kinds.push(report);
-        Self::index(entries)
+        let end = (drafts.len() + faulty) as u64 * SLOT;
+        let given = drafts.into_iter().map(|draft| {
+            let place = draft.position as u64 * SLOT;
+            Given::new(draft, place)
+        });
+        self.succeed(&About::All, given.collect(), faulty, end, loading)
     }
-}
 
-impl<K: RuleKind> RuleTable<K> {
     /// As [`replace`](Self::replace), with `drafts` in the place of some rules
     /// only. Where rules stay, the new ones stand where the first of those that
     /// go stood.
@@ -60,21 +69,316 @@ impl<K: RuleKind> RuleTable<K> {
             Change::Resource(resource) => entry.head().resource == resource,
             Change::Id(id) => &*entry.id == id,
         };
-        let place = self.entries.iter().position(|entry| goes(entry));
-        let place = place.unwrap_or(self.entries.len());
-        let mut all: Vec<Draft<K>> = Vec::with_capacity(self.entries.len() + drafts.len());
-        let (before, behind) = self.entries.split_at(place);
-        let stay = |entries: &[Arc<RuleEntry<K>>]| -> Vec<Draft<K>> {
-            let staying = entries.iter().filter(|entry| !goes(entry));
-            staying.map(|entry| entry.draft()).collect()
+        let names = self.names_about(change, &drafts);
+        let groups = || {
+            let groups = names.iter();
+            groups.filter_map(|name| self.group(hash_of(name), name))
         };
-        all.extend(stay(before));
-        all.extend(drafts);
-        all.extend(stay(behind));
-        for (position, draft) in all.iter_mut().enumerate() {
-            draft.position = position;
+        let rules = || groups().flat_map(|group| &group.rules);
+        let first = rules()
+            .filter(|rule| goes(&rule.entry))
+            .map(|rule| rule.place);
+        let (mut end, first) = (self.end, first.min());
+        let mut given: Vec<Given<K>> = rules()
+            .filter(|rule| !goes(&rule.entry))
+            .map(|rule| Given::new(rule.entry.draft(), rule.place))
+            .collect();
+        for (draft, index) in drafts.into_iter().zip(0..) {
+            let place = match first {
+                Some(first) => first + index,
+                None => {
+                    end += SLOT;
+                    end - SLOT
+                }
+            };
+            given.push(Given::new(draft, place));
         }
-        self.replace(all, faulty, loading)
+        given.sort_by_key(|rule| rule.place);
+        self.succeed(&About::Some(names), given, faulty, end, loading)
+    }
+
+    /// The resources whose rules a change may be about.
+    fn names_about(&self, change: Change<'_>, drafts: &[Draft<K>]) -> HashSet<Arc<str>> {
+        let goes: Vec<&Arc<RuleEntry<K>>> = match change {
+            Change::Append => Vec::new(),
+            Change::Resource(resource) => self.by_resource(resource).collect(),
+            Change::Id(id) => self.by_id(id).into_iter().collect(),
+        };
+        let heads = goes.iter().map(|entry| entry.head());
+        let heads = heads.chain(drafts.iter().map(|draft| K::head(&draft.rule)));
+        let names = heads.flat_map(|head| {
+            let like_id = head.id.as_deref().and_then(resource_of_id::<K>);
+            [Some(&*head.resource), like_id].into_iter().flatten()
+        });
+        names.map(Arc::from).collect()
+    }
+
+    /// `given` are all rules that there are going to be of what they are about,
+    /// in the order of their places.
+    fn succeed(
+        &self,
+        about: &About,
+        given: Vec<Given<K>>,
+        faulty: usize,
+        end: u64,
+        loading: &mut Loading<'_>,
+    ) -> Self {
+        let (total, revision) = (given.len() + faulty, loading.revision);
+        // The rules of one resource side by side, in the order of the list.
+        let mut by_name: Vec<(u64, usize)> = given.iter().map(|rule| rule.hash).zip(0..).collect();
+        by_name.sort_unstable_by(|(hash, index), (other_hash, other)| {
+            let by_hash = hash.cmp(other_hash);
+            let by_name = by_hash.then_with(|| given[*index].name().cmp(given[*other].name()));
+            by_name.then(index.cmp(other))
+        });
+        let is_alike = |(hash, index): &(u64, usize), (other_hash, other): &(u64, usize)| {
+            hash == other_hash && given[*index].name() == given[*other].name()
+        };
+        let ends = by_name.chunk_by(is_alike).map(<[_]>::len);
+        let ends: Vec<usize> = ends.collect();
+
+        let others = |id: &str| {
+            let owner = self.ids.get(hash_of(id), id)?;
+            about.leaves(owner.head()).then(|| Arc::clone(&owner.id))
+        };
+        let mut sorting = Sorting::new(&given, others);
+        let mut is_alone = vec![false; given.len()];
+        for chunk in chunks(&by_name, &ends) {
+            if let [(_, index)] = chunk {
+                is_alone[*index] = true;
+            }
+        }
+        let rules = given.iter().zip(is_alone).enumerate();
+        let admitted: Vec<bool> = rules
+            .map(|(index, (rule, is_alone))| sorting.admits(index, rule, is_alone, loading))
+            .collect();
+        let (duplicates, originals) = (sorting.duplicates, sorting.originals);
+        let active = admitted.iter().filter(|admitted| **admitted).count();
+
+        // A rule that is left out takes its id along.
+        let ids = given
+            .iter()
+            .zip(&admitted)
+            .filter(|(_, admitted)| **admitted);
+        let ids = ids.filter_map(|(rule, _)| rule.id().map(str::to_owned));
+        let ids: HashSet<String> = ids.collect();
+        let has_ids = !ids.is_empty() || self.ids.len() > 0;
+        let mut patterns = given.iter().map(|rule| &rule.draft.matcher);
+        let has_patterns = !self.patterns.is_empty() || patterns.any(Matcher::is_pattern);
+        let is_taken = |id: &str| has_ids && (ids.contains(id) || others(id).is_some());
+        let mut succession = Succession::new(given.len(), revision, is_taken);
+        (succession.has_ids, succession.has_patterns) = (has_ids, has_patterns);
+        let given = given.into_iter().zip(admitted);
+        let mut given: Vec<Option<Given<K>>> = given
+            .map(|(rule, is_admitted)| is_admitted.then_some(rule))
+            .collect();
+        let mut groups: Groups<K> = Vec::with_capacity(ends.len());
+        let mut succeeded = 0;
+        for chunk in chunks(&by_name, &ends) {
+            let first = chunk.iter().find_map(|(_, index)| given[*index].as_ref());
+            if let Some(first) = first {
+                let (hash, old) = (first.hash, self.group(first.hash, first.name()));
+                succeeded += usize::from(old.is_some());
+                groups.push((hash, succession.follow(old, chunk, &mut given)));
+            }
+        }
+        let end = Ending {
+            about,
+            end,
+            succeeded,
+        };
+        let table = self.with_groups(end, groups, &mut succession);
+
+        for (report, place) in originals {
+            let report = loading.report.duplicates.get_mut(report);
+            if let (Some(report), true) = (report, table.is_patched) {
+                report.original = table.before(place);
+            }
+        }
+        let mut report = KindReport {
+            kind: K::NAME,
+            active: table.len(),
+            untouched: table.len() - active,
+            skipped: total - active - duplicates,
+            accountings: table.totals.accountings,
+            ..KindReport::default()
+        };
+        succession.report(&mut report);
+        loading.report.kinds.push(report);
+        loading.left.append(&mut succession.left);
+        table
+    }
+
+    /// This table with these groups, sorted by their hashes, in the place of
+    /// those that they are about.
+    fn with_groups<T: Fn(&str) -> bool>(
+        &self,
+        ending: Ending<'_>,
+        groups: Groups<K>,
+        succession: &mut Succession<K, T>,
+    ) -> Self {
+        let Ending {
+            about,
+            end,
+            succeeded,
+        } = ending;
+        let new = || groups.iter().flat_map(|(_, group)| &group.rules);
+        let patterns = about.wide(&self.patterns, new(), Matcher::is_pattern);
+        let defaults = about.wide(&self.defaults, new(), Matcher::is_default);
+        let is_same =
+            |old: &[Placed<K>], new: &[Placed<K>]| are_alike(old, new) && stand_alike(old, new);
+        let is_same = is_same(&self.patterns, &patterns) && is_same(&self.defaults, &defaults);
+        let mut totals = match about {
+            About::All => Totals::default(),
+            About::Some(_) => self.totals.clone(),
+        };
+        new().for_each(|rule| totals.add(&rule.entry));
+        let with_ids = new()
+            .map(|rule| &rule.entry)
+            .filter(|entry| entry.head().id.is_some());
+        let with_ids = with_ids.map(|entry| (hash_of(&entry.id), Arc::clone(entry)));
+        let mut with_ids: Vec<(u64, Arc<RuleEntry<K>>)> = with_ids.collect();
+        let (groups, ids) = match about {
+            About::All => {
+                with_ids.sort_by_key(|(hash, _)| *hash);
+                let groups = Index::of(groups);
+                if succeeded < self.groups.len() {
+                    let olds = self.groups.iter();
+                    let gone = olds.filter(|(hash, old)| groups.get(*hash, old.key()).is_none());
+                    gone.for_each(|(_, old)| succession.end(old));
+                }
+                (groups, Index::of(with_ids))
+            }
+            About::Some(names) => {
+                let mut changes = Vec::with_capacity(names.len());
+                let mut id_changes = Vec::new();
+                for name in names {
+                    let hash = hash_of(name);
+                    let old = self.group(hash, name);
+                    let from = groups.partition_point(|(other, _)| *other < hash);
+                    let alike = groups[from..]
+                        .iter()
+                        .take_while(|(other, _)| *other == hash);
+                    let value = alike.map(|(_, new)| new).find(|new| new.key() == &**name);
+                    if let (Some(old), None) = (old, value) {
+                        succession.end(old);
+                    }
+                    for rule in old.into_iter().flat_map(|old| &old.rules) {
+                        totals.take_off(&rule.entry);
+                        if rule.entry.head().id.is_some() {
+                            let name = Arc::clone(&rule.entry.id);
+                            id_changes.push(index::Change::none(name));
+                        }
+                    }
+                    changes.push(index::Change {
+                        hash,
+                        name: Arc::clone(name),
+                        value: value.cloned(),
+                    });
+                }
+                id_changes.extend(with_ids.into_iter().map(|(hash, entry)| index::Change {
+                    hash,
+                    name: Arc::clone(&entry.id),
+                    value: Some(entry),
+                }));
+                (self.groups.with(changes), self.ids.with(id_changes))
+            }
+        };
+        Self {
+            groups,
+            ids,
+            patterns,
+            defaults,
+            wide_since: if is_same {
+                self.wide_since
+            } else {
+                succession.revision
+            },
+            revision: succession.revision,
+            totals,
+            end,
+            is_patched: matches!(about, About::Some(_)),
+            listed: OnceLock::new(),
+        }
+    }
+
+    /// How many rules stand before `place`.
+    fn before(&self, place: u64) -> usize {
+        let groups = self.groups.iter();
+        let rules = groups.flat_map(|(_, group)| &group.rules);
+        rules.filter(|rule| rule.place < place).count()
+    }
+}
+
+/// Groups with the hashes of their names.
+type Groups<K> = Vec<(u64, Arc<Group<K>>)>;
+
+/// What a table ends with.
+struct Ending<'a> {
+    about: &'a About,
+    /// The first place behind all rules.
+    end: u64,
+    /// How many old groups have a successor.
+    succeeded: usize,
+}
+
+/// `all` in pieces of these lengths.
+fn chunks<'a, T>(mut all: &'a [T], lens: &'a [usize]) -> impl Iterator<Item = &'a [T]> {
+    lens.iter().map_while(move |len| {
+        let (chunk, rest) = all.split_at_checked(*len)?;
+        all = rest;
+        Some(chunk)
+    })
+}
+
+impl About {
+    /// Rules of one sort: of `old` those that it leaves, and of `new`.
+    fn wide<'r, K: RuleKind>(
+        &self,
+        old: &'r [Placed<K>],
+        new: impl Iterator<Item = &'r Placed<K>>,
+        is_such: fn(&Matcher) -> bool,
+    ) -> Arc<[Placed<K>]> {
+        let old = old.iter().filter(|rule| self.leaves(rule.entry.head()));
+        let new = new.filter(|rule| is_such(&rule.entry.matcher));
+        let mut all: Vec<Placed<K>> = old.chain(new).cloned().collect();
+        all.sort_unstable_by_key(|rule| rule.place);
+        all.into()
+    }
+
+    /// Whether it is not about the rules with this head.
+    fn leaves(&self, head: &Head) -> bool {
+        match self {
+            Self::All => false,
+            Self::Some(names) => !names.contains(&*head.resource),
+        }
+    }
+}
+
+impl<K: RuleKind> Given<K> {
+    fn new(draft: Draft<K>, place: u64) -> Self {
+        let hash = hash_of(&K::head(&draft.rule).resource);
+        Self { draft, place, hash }
+    }
+
+    /// What it writes in `resource`.
+    fn name(&self) -> &str {
+        &K::head(&self.draft.rule).resource
+    }
+
+    /// The id that it was given.
+    pub(super) fn id(&self) -> Option<&str> {
+        K::head(&self.draft.rule).id.as_deref()
+    }
+
+    pub(super) fn into_entry(self, id: Arc<str>, live: Arc<Live<K>>) -> Arc<RuleEntry<K>> {
+        Arc::new(RuleEntry {
+            rule: self.draft.rule,
+            id,
+            position: self.draft.position,
+            matcher: self.draft.matcher,
+            live,
+        })
     }
 }
 
@@ -87,231 +391,6 @@ impl<K: RuleKind> RuleEntry<K> {
             origin: Origin::InForce(Arc::clone(&self.id)),
             matcher: self.matcher.clone(),
             place: None,
-        }
-    }
-}
-
-/// Which rules of a list are in: no second of the same content, no second of
-/// the same id.
-struct Sorting<K: RuleKind> {
-    /// Rules let in.
-    seen: HashMap<K::Rule, Known>,
-    /// What they mean.
-    meant: HashMap<K::Rule, Known>,
-    /// Ids given, with the rule that has it.
-    owners: HashMap<String, Known>,
-    duplicates: usize,
-}
-
-/// A rule that others are compared with.
-#[derive(Debug, Clone)]
-struct Known {
-    position: usize,
-    origin: Origin,
-}
-
-impl Known {
-    fn of<K: RuleKind>(draft: &Draft<K>) -> Self {
-        Self {
-            position: draft.position,
-            origin: draft.origin.clone(),
-        }
-    }
-}
-
-impl<K: RuleKind> Default for Sorting<K> {
-    fn default() -> Self {
-        Self {
-            seen: HashMap::new(),
-            meant: HashMap::new(),
-            owners: HashMap::new(),
-            duplicates: 0,
-        }
-    }
-}
-
-impl<K: RuleKind> Sorting<K> {
-    /// Rules in force that stay keep their ids, also before those that are given
-    /// in front of them.
-    fn keep_ids(&mut self, drafts: &[Draft<K>]) {
-        for draft in drafts {
-            if let (Origin::InForce(_), Some(id)) = (&draft.origin, &K::head(&draft.rule).id) {
-                self.owners.insert(id.clone(), Known::of(draft));
-            }
-        }
-    }
-
-    fn admit(&mut self, draft: Draft<K>, loading: &mut Loading<'_>) -> Option<Draft<K>> {
-        let known = Known::of(&draft);
-        let path = known.origin.shown(K::NAME);
-        // The same rule once more may bring its id along; another may not.
-        let original = self.seen.get(&draft.rule).cloned();
-        let original_position = original.as_ref().map(|original| original.position);
-        if let Some(id) = K::head(&draft.rule).id.as_deref() {
-            match self.owners.entry(id.to_owned()) {
-                Entry::Vacant(vacant) => {
-                    vacant.insert(original.clone().unwrap_or_else(|| known.clone()));
-                }
-                Entry::Occupied(owner) if is_same_rule(owner.get(), &known, original_position) => {}
-                Entry::Occupied(owner) => {
-                    let owner = owner.get().origin.shown(K::NAME);
-                    loading.faults.push(Fault {
-                        path: format!("{path}.id"),
-                        place: draft.place,
-                        message: format!(
-                            "{id} is the id of {owner} too; give each rule its own, or none"
-                        ),
-                    });
-                    return None;
-                }
-            }
-        }
-        if let Some(original) = original {
-            self.duplicates += 1;
-            loading.report.duplicates.push(Duplicate {
-                kind: K::NAME,
-                position: match known.origin {
-                    Origin::Given(position) => position,
-                    Origin::InForce(_) => known.position,
-                },
-                original: original.position,
-            });
-            loading.warnings.push(Warning {
-                path,
-                place: draft.place,
-                message: format!(
-                    "says the same as {} and was loaded once; remove one",
-                    original.origin.shown(K::NAME)
-                ),
-            });
-            return None;
-        }
-        match self.meant.entry(K::normalized(&draft.rule)) {
-            Entry::Vacant(vacant) => {
-                vacant.insert(known.clone());
-            }
-            Entry::Occupied(first) => loading.warnings.push(Warning {
-                path,
-                place: draft.place,
-                message: format!(
-                    "means the same as {}, written otherwise; remove one",
-                    first.get().origin.shown(K::NAME)
-                ),
-            }),
-        }
-        self.seen.insert(draft.rule.clone(), known);
-        Some(draft)
-    }
-}
-
-/// Whether the owner of an id is the rule itself, or the one that it repeats.
-fn is_same_rule(owner: &Known, known: &Known, original: Option<usize>) -> bool {
-    owner.position == known.position || Some(owner.position) == original
-}
-
-/// Finds for each new rule its predecessor in the old table.
-struct Succession<'t, K: RuleKind> {
-    by_rule: HashMap<&'t K::Rule, usize>,
-    by_id: HashMap<&'t str, usize>,
-    old: &'t RuleTable<K>,
-    /// Ids that rules of the new list were given.
-    given: HashSet<String>,
-    /// How many new rules each resource has so far.
-    ordinals: HashMap<String, usize>,
-}
-
-impl<'t, K: RuleKind> Succession<'t, K> {
-    fn new(old: &'t RuleTable<K>, given: HashSet<String>) -> Self {
-        let entries = || old.entries.iter().enumerate();
-        Self {
-            by_rule: entries()
-                .map(|(index, entry)| (&entry.rule, index))
-                .collect(),
-            by_id: entries()
-                .map(|(index, entry)| (&*entry.id, index))
-                .collect(),
-            old,
-            given,
-            ordinals: HashMap::new(),
-        }
-    }
-
-    fn entries(mut self, drafts: Vec<Draft<K>>, report: &mut KindReport) -> Vec<Arc<RuleEntry<K>>> {
-        let kept: Vec<Option<usize>> = drafts
-            .iter()
-            .map(|draft| self.by_rule.get(&draft.rule).copied())
-            .collect();
-        let mut gone = vec![true; self.old.entries.len()];
-        for index in kept.iter().flatten() {
-            gone[*index] = false;
-        }
-        let mut entries = Vec::with_capacity(drafts.len());
-        for (draft, kept) in drafts.into_iter().zip(kept) {
-            let id = self.id_of(&draft.rule);
-            if let Some(index) = kept {
-                report.kept.push(Arc::clone(&id));
-                entries.push(self.keep(index, draft, id));
-                continue;
-            }
-            match self.by_id.get(&*id) {
-                Some(index) if gone[*index] => {
-                    gone[*index] = false;
-                    report.changed.push(Arc::clone(&id));
-                }
-                _ => report.added.push(Arc::clone(&id)),
-            }
-            entries.push(Arc::new(RuleEntry {
-                rule: draft.rule,
-                id,
-                position: draft.position,
-                matcher: draft.matcher,
-                live: Arc::new(Live::default()),
-            }));
-        }
-        let removed = self.old.entries.iter().zip(gone).filter(|(_, gone)| *gone);
-        report.removed = removed.map(|(entry, _)| Arc::clone(&entry.id)).collect();
-        entries
-    }
-
-    /// The old entry itself if nothing at all is new, else a new one on its
-    /// states.
-    fn keep(&self, index: usize, draft: Draft<K>, id: Arc<str>) -> Arc<RuleEntry<K>> {
-        let old = &self.old.entries[index];
-        let is_same = old.id == id
-            && old.position == draft.position
-            && old.head().id == K::head(&draft.rule).id;
-        if is_same {
-            return Arc::clone(old);
-        }
-        Arc::new(RuleEntry {
-            rule: draft.rule,
-            id,
-            position: draft.position,
-            matcher: draft.matcher,
-            live: Arc::clone(&old.live),
-        })
-    }
-
-    fn id_of(&mut self, rule: &K::Rule) -> Arc<str> {
-        let head = K::head(rule);
-        let resource = &*head.resource;
-        let ordinal = match self.ordinals.get_mut(resource) {
-            Some(ordinal) => ordinal,
-            None => self.ordinals.entry(resource.to_owned()).or_default(),
-        };
-        *ordinal += 1;
-        if let Some(id) = &head.id {
-            return Arc::from(&**id);
-        }
-        loop {
-            let id = match K::SCOPE {
-                Scope::Resource => format!("{}/{resource}#{ordinal}", K::NAME),
-                Scope::Engine => format!("{}#{ordinal}", K::NAME),
-            };
-            if !self.given.contains(&id) {
-                return Arc::from(id);
-            }
-            *ordinal += 1;
         }
     }
 }

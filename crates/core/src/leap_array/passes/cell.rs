@@ -52,6 +52,19 @@ impl PassCell {
         }
     }
 
+    /// Adds passes that were counted by then, beside the ring: also to a sealed
+    /// window, whose sum they are in already.
+    pub(crate) fn pour(&self, lap: Lap, n: u64) {
+        let mut word = self.0.load(Ordering::Acquire);
+        while n != 0 && owns(lap, word) {
+            let room = PASSES_MAX - (word & PASSES_MAX);
+            match self.swap(word, word + n.min(room)) {
+                Ok(_) => return,
+                Err(found) => word = found,
+            }
+        }
+    }
+
     /// The word of the window of `lap`; `None` if it is sealed or was taken over.
     #[inline]
     pub(super) fn open_word(&self, lap: Lap) -> Option<u64> {
@@ -126,6 +139,8 @@ impl PassCell {
 }
 
 impl Bucket for PassCell {
+    type Beside = ();
+
     fn renew(&self, renewal: &Renewal<'_>) {
         PassCell::renew(self, renewal);
     }

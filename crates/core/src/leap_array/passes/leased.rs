@@ -32,9 +32,13 @@
 //! **Loans.** While something is borrowed from a window that counts, or from one to
 //! come, no lease is filled. What was in one before, was in the word that the
 //! borrower has looked at and swapped, as if it had passed.
+//!
+//! **Passes beside the ring**, of calls that nothing limits, change no word that
+//! is remembered. As long as there may be some in the span, every call that its
+//! lease has no token for looks at everything.
 
 use crate::leap_array::lease::{Lease, Leases, Place, share_of};
-use crate::leap_array::{Borrowed, LeapArray};
+use crate::leap_array::{Beside, Borrowed, LeapArray};
 use crate::sync::Ordering;
 use crate::time::Timestamp;
 
@@ -100,6 +104,10 @@ impl<B: Passes> LeapArray<B> {
             let word = cell.open_word_of(lease.lap.get())?;
             // After the word: a loan that is missed here fails its swap.
             if borrowed.may_count_from(lease.first_window.get()) {
+                return None;
+            }
+            // Calls that nothing limits may still add to it: see `beside`.
+            if self.beside().may_hold(number - lease.earlier.get()) {
                 return None;
             }
             let sum = lease.sum.get() + (word & PASSES_MAX) + amount;

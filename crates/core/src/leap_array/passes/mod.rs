@@ -47,11 +47,12 @@ use std::time::Duration;
 use crate::sync::Ordering;
 use crate::time::Timestamp;
 
-use super::{Borrowed, Bucket, LeapArray, Loan, Window};
+use super::{Beside, Borrowed, Bucket, LeapArray, Loan, Window, at_rest};
 
 pub use cell::{PASSES_MAX, PassCell};
 pub use earlier::Earlier;
 pub use span::Span;
+pub(crate) use taken::BESIDE;
 pub use taken::Taken;
 
 /// A bucket that counts passes.
@@ -255,8 +256,10 @@ impl<B: Passes> LeapArray<B> {
         let window = self.current(now);
         let number = window.number;
         let cell = window.bucket().passes();
+        // First, as what is poured meanwhile is then in the ring: see `beside`.
+        let beside = self.beside().passes(span.first(number, 0), number);
         let word = cell.open_word(window.lap())?;
-        let mut sum = (word & PASSES_MAX) + self.sum_before(&window, span)?;
+        let mut sum = beside + (word & PASSES_MAX) + self.sum_before(&window, span)?;
         if let Some(borrowed) = borrowed {
             let present = span.window(number);
             borrowed.settle(present);
@@ -327,19 +330,31 @@ impl<B: Passes> LeapArray<B> {
     /// Those of the present box are the ones in the word that was seen, as it is
     /// that word that is swapped. Read anew they may be fewer, after a giving
     /// back, and as many again when the word is swapped. Boxes before it only
-    /// shrink.
+    /// shrink. What is beside the ring of the present box is poured into that
+    /// word, if it is before the swap.
     pub(super) fn left_in(&self, span: Span, seen: &Seen<'_>, ahead: u64) -> u64 {
         let (first, present) = (span.first(seen.number, ahead), seen.number);
         if first > present {
             return 0;
         }
         let earlier = present.checked_sub(1);
-        let earlier = earlier.map_or(0, |last| self.passes_of(first, last));
-        earlier + (seen.word & PASSES_MAX)
+        let beside = self.beside().passes(first, present);
+        let earlier = earlier.map_or(0, |last| self.passes_in_ring(first, last));
+        beside + earlier + (seen.word & PASSES_MAX)
     }
 
-    /// Passes in the boxes `first..=last`, as far as the ring has them.
+    /// Passes in the boxes `first..=last`, as far as the ring has them, and
+    /// those beside it.
     fn passes_of(&self, first: u64, last: u64) -> u64 {
+        if !self.beside().may_hold(first) {
+            return self.passes_in_ring(first, last);
+        }
+        at_rest(self.beside(), || {
+            self.beside().passes(first, last) + self.passes_in_ring(first, last)
+        })
+    }
+
+    fn passes_in_ring(&self, first: u64, last: u64) -> u64 {
         (first.max(self.oldest(last))..=last)
             .filter_map(|number| self.existing(number))
             .map(|window| window.bucket().passes().get(window.lap()))

@@ -12,7 +12,17 @@ pub struct Taken {
     sum: u64,
 }
 
+/// The ring of passes that are beside the node's own one, in the stripe of the
+/// thread that has taken them.
+pub(crate) const BESIDE: u16 = u16::MAX;
+
 impl Taken {
+    /// Passes that nothing limits, counted by a thread by itself.
+    #[inline]
+    pub(crate) fn beside(number: u64, amount: u32) -> Self {
+        Taken::new(number, amount, 0).of_ring(BESIDE)
+    }
+
     #[inline]
     pub(super) fn new(number: u64, amount: u32, sum: u64) -> Self {
         Taken {

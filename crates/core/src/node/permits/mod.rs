@@ -12,7 +12,10 @@
 //!
 //! A call comes with one addition and goes with one subtraction; a call that is
 //! limited compares and adds in one step, so there is never one more than the
-//! limit.
+//! limit. A call that nothing limits is mostly counted by its thread alone
+//! ([`striped`]). Who is limited loads the word, adds what the stripes hold, and
+//! swaps the word from just what it has loaded: no other limited call has come
+//! in between, and one that nothing limits comes after.
 //!
 //! **Bounds.** A weight above [`WEIGHT_MAX`] counts as that. A limit on permits
 //! is less ([`LIMIT_MAX`] at most), so nothing is decided otherwise than with
@@ -28,6 +31,8 @@
 //! * who steps in sets the bit first and then looks for room once more; who
 //!   leaves subtracts and looks at the bit that was there. All of it is one
 //!   word, so one of the two comes later and sees the other: no wake-up is lost;
+//! * who leaves a stripe looks at the bit afterwards; who serves the line does so
+//!   by a reading of the stripes that those who leave later notice;
 //! * who leaves and saw the bit hands the room on, under the lock, by adding the
 //!   permits on behalf of the waiter: nobody slips in between;
 //! * a newcomer that sees the bit and room asks the line whether it may pass.
@@ -44,15 +49,18 @@
 //! Wakers are called after the lock was let go.
 
 mod line;
+mod striped;
 
 use std::task::Waker;
 
 use crossbeam_utils::CachePadded;
 
+use crate::seat::Seat;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, unpoisoned};
 
 use line::Line;
 pub use line::Turn;
+use striped::InFlight;
 
 /// The heaviest that a call is counted.
 pub const WEIGHT_MAX: u64 = 1 << 24;
@@ -97,6 +105,7 @@ pub struct NoRoom {
 #[derive(Debug)]
 pub struct Permits {
     word: CachePadded<AtomicU64>,
+    striped: InFlight,
     line: Mutex<Line>,
 }
 
@@ -154,6 +163,7 @@ impl Permits {
     pub fn new() -> Self {
         Permits {
             word: CachePadded::new(AtomicU64::new(0)),
+            striped: InFlight::default(),
             line: Mutex::new(Line::default()),
         }
     }
@@ -172,11 +182,31 @@ impl Permits {
         // Relaxed: who is not limited waits for nobody. The addition keeps what
         // others have released in the word.
         let now = self.word.fetch_add(taken, Ordering::Relaxed) + taken;
+        let now = now + self.striped.sum();
         if now & CROWDED != 0 {
             self.sub(taken);
             return Err(Crowded { calls: calls(now) });
         }
         Ok(calls(now))
+    }
+
+    /// One more call that nothing limits, and all of its share: counted in the
+    /// stripe of `seat`, the calling thread's. Returns how many calls are in
+    /// flight from there; `None` if it has to [`enter`](Permits::enter).
+    #[inline]
+    pub fn enter_from(&self, seat: Option<Seat>, weight: u32) -> Option<u64> {
+        self.striped.enter(seat, weight)
+    }
+
+    /// A call that entered from `seat` has ended, on whatever thread.
+    #[inline]
+    pub fn leave_from(&self, seat: Seat, weight: u32) {
+        self.striped.leave(seat, weight);
+        // Relaxed: who set the bit before it read the stripe without this call's
+        // leaving is seen, as that was read after it.
+        if self.word.load(Ordering::Relaxed) & WAITED_FOR != 0 {
+            self.hand_on();
+        }
     }
 
     /// One place, if `asked` places are free under `limit`; returns how many
@@ -188,15 +218,12 @@ impl Permits {
     #[inline]
     pub fn try_enter(&self, asked: u32, limit: u64) -> Result<u64, u64> {
         let limit = limit.min(CALLS_MAX);
-        let room = |word: u64| {
-            let fits = calls(word).saturating_add(u64::from(asked)) <= limit;
-            let next = word + Share::PLACE.of(0);
+        let place = Share::PLACE.of(0);
+        let fits = |seen: u64| {
             // Weight 0 asks for no free place, and takes one.
-            (fits && next & CROWDED == 0).then_some(next)
+            calls(seen).saturating_add(u64::from(asked)) <= limit && (seen + place) & CROWDED == 0
         };
-        // Acquire: who takes the place of another sees what that one has done.
-        self.word
-            .fetch_update(Ordering::Acquire, Ordering::Relaxed, room)
+        self.compare_and_add(place, || self.striped.sum(), fits)
             .map(|before| calls(before) + 1)
             .map_err(calls)
     }
@@ -229,13 +256,19 @@ impl Permits {
     /// Calls in flight.
     #[inline]
     pub fn calls(&self) -> u64 {
-        calls(self.word.load(Ordering::Relaxed))
+        calls(self.seen())
     }
 
     /// Permits in flight.
     #[inline]
     pub fn permits(&self) -> u64 {
-        permits(self.word.load(Ordering::Relaxed))
+        permits(self.seen())
+    }
+
+    /// All that is in flight, with the fields of the word.
+    #[inline]
+    fn seen(&self) -> u64 {
+        self.word.load(Ordering::Acquire) + self.striped.sum()
     }
 
     // The line.
@@ -310,8 +343,7 @@ impl Permits {
     fn pass_by(&self, share: Share, weight: u32, limit: u64) -> Result<(), NoRoom> {
         let line = self.lock();
         if line.bars(limit.min(LIMIT_MAX)) {
-            let found = self.word.load(Ordering::Relaxed);
-            return Err(NoRoom::seen_in(found, true));
+            return Err(NoRoom::seen_in(self.seen(), true));
         }
         self.compare_and_take(share, weight, limit, true)
             .map_err(|found| NoRoom::seen_in(found, false))
@@ -326,16 +358,55 @@ impl Permits {
         limit: u64,
         passes_by: bool,
     ) -> Result<(), u64> {
+        self.take_beside(share, weight, limit, passes_by, || self.striped.sum())
+    }
+
+    /// The same, beside what is in the stripes.
+    #[inline]
+    fn take_beside(
+        &self,
+        share: Share,
+        weight: u32,
+        limit: u64,
+        passes_by: bool,
+        striped: impl Fn() -> u64,
+    ) -> Result<(), u64> {
         let taken = share.of(weight);
-        let room = |word: u64| {
-            let next = word.wrapping_add(taken);
-            let is_free = passes_by || word & WAITED_FOR == 0;
-            (is_free && fits(word, weight, limit) && next & CROWDED == 0).then_some(next)
+        let is_room = |seen: u64| {
+            let is_free = passes_by || seen & WAITED_FOR == 0;
+            is_free && fits(seen, weight, limit) && seen.wrapping_add(taken) & CROWDED == 0
         };
-        // Acquire: who takes the permits of another sees what that one has done.
-        self.word
-            .fetch_update(Ordering::Acquire, Ordering::Relaxed, room)
-            .map(drop)
+        self.compare_and_add(taken, striped, is_room).map(drop)
+    }
+
+    /// Adds `taken` to the word, if `is_room` in all that is in flight. Returns
+    /// what that was before.
+    #[inline]
+    fn compare_and_add(
+        &self,
+        taken: u64,
+        striped: impl Fn() -> u64,
+        is_room: impl Fn(u64) -> bool,
+    ) -> Result<u64, u64> {
+        // Acquire: who takes the place or the permits of another sees what that
+        // one has done; and the stripes are read after the word.
+        let mut word = self.word.load(Ordering::Acquire);
+        loop {
+            let seen = word + striped();
+            if !is_room(seen) {
+                return Err(seen);
+            }
+            let swapped = self.word.compare_exchange(
+                word,
+                word + taken,
+                Ordering::Acquire,
+                Ordering::Acquire,
+            );
+            match swapped {
+                Ok(_) => return Ok(seen),
+                Err(found) => word = found,
+            }
+        }
     }
 
     #[inline]
@@ -355,7 +426,8 @@ impl Permits {
     /// Grants what there is room for, in order, and wakes those.
     fn serve(&self, mut line: MutexGuard<'_, Line>) {
         let woken = line.serve(|weight, limit| {
-            self.compare_and_take(Share::PERMITS, weight, limit, true)
+            let striped = || self.striped.sum_telling();
+            self.take_beside(Share::PERMITS, weight, limit, true, striped)
                 .is_ok()
         });
         if line.len() == 0 {

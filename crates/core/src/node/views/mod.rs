@@ -42,6 +42,7 @@ mod own;
 
 use std::sync::Arc;
 
+use crate::leap_array::passes::BESIDE;
 use crate::leap_array::{Full, Taken};
 use crate::sync::{Cell, Mutex, MutexGuard, OnceLock, unpoisoned};
 use crate::time::Timestamp;
@@ -126,6 +127,15 @@ impl Views {
         let list = self.inner.get()?.list.load();
         let view = list.iter().find(|view| view.interval == interval)?;
         Some(view.ring.passes(now))
+    }
+
+    /// Whether nothing counts in any view.
+    pub fn are_empty(&self, now: Timestamp) -> bool {
+        let Some(inner) = self.inner.get() else {
+            return true;
+        };
+        let list = inner.list.load();
+        list.iter().all(|view| view.ring.passes(now) == 0)
     }
 
     /// The intervals of all views.
@@ -266,11 +276,12 @@ impl Inner {
     }
 }
 
-/// The next name that no ring of `list` has; 0 is the node's own ring.
+/// The next name that no ring of `list` has; 0 is the node's own ring, and
+/// [`BESIDE`] what is beside it.
 fn next_name(last: u16, list: &[Arc<OwnView>]) -> u16 {
     let mut name = last;
     loop {
-        name = name.checked_add(1).unwrap_or(1);
+        name = (name % (BESIDE - 1)) + 1;
         if list.iter().all(|view| view.name != name) {
             return name;
         }

@@ -32,20 +32,23 @@
 //! # What it guarantees
 //!
 //! * Of results that are too bad together, at least one thread sees all, and
-//!   opens (`window`).
+//!   opens (`window`, and for a single box `tumbling`).
 //! * Never more probes are out than asked for; each is given up by itself, and
 //!   none that is refused, dropped or hangs keeps the circuit half-open.
 //! * Each change is told once, by the thread that made it, after it is in force.
 //!   Two threads may tell theirs in the other order: the generations say which
 //!   was first.
-//! * No operation blocks. Only a change allocates.
+//! * No operation blocks. Only a change allocates, and a box of more results than
+//!   [`Tumbling`] holds.
 
 mod admitted;
 mod back_off;
+mod by_hand;
 mod change;
 mod phase;
 mod probes;
 mod ring;
+mod tumbling;
 mod window;
 
 use std::sync::Arc;
@@ -62,6 +65,7 @@ pub use window::{Results, Span, Threshold};
 
 use phase::{Opening, PASSES, Phase, Stage};
 use probes::{Probe, Probes, Taken, Verdict};
+use tumbling::{Noted, Tumbling};
 use window::Window;
 
 /// What a circuit goes by.
@@ -88,6 +92,9 @@ pub struct Circuit {
     /// Generation in the upper 63 bits; whether every call passes.
     gate: AtomicU64,
     phase: Cell<Phase>,
+    /// The results of the closed state in place of its phase's window, if that is
+    /// a single box: so its calls need not look at the phase.
+    tumbling: Option<Tumbling>,
 }
 
 impl Circuit {
@@ -102,6 +109,10 @@ impl Circuit {
             limits,
             gate: AtomicU64::new(phase.gate()),
             phase: Cell::new(phase),
+            tumbling: match limits.span {
+                Span::Time { interval, boxes: 1 } => Some(Tumbling::new(interval)),
+                _ => None,
+            },
         }
     }
 
@@ -170,12 +181,31 @@ impl Circuit {
     }
 
     /// Reports how a call ended that the circuit had let pass.
-    pub fn report(
+    #[inline]
+    pub fn report(&self, admitted: Admitted, bad: bool, now: Timestamp, told: impl FnMut(Change)) {
+        let Admitted { generation, probe } = admitted;
+        if probe.is_none()
+            && let Some(tumbling) = &self.tumbling
+        {
+            let passing = generation << 1 | PASSES;
+            let is_current = || self.gate.load(Ordering::Acquire) == passing;
+            if let Some(results) = tumbling.add(generation, bad, now, is_current) {
+                if self.opens_at(results) {
+                    self.open(generation, results, now, told);
+                }
+                return;
+            }
+        }
+        self.report_to_phase(admitted, bad, now, told);
+    }
+
+    #[cold]
+    fn report_to_phase(
         &self,
         admitted: Admitted,
         bad: bool,
         now: Timestamp,
-        mut told: impl FnMut(Change),
+        told: impl FnMut(Change),
     ) {
         let Admitted { generation, probe } = admitted;
         if let Some(probe) = probe {
@@ -190,13 +220,46 @@ impl Circuit {
         let Stage::Closed(window) = &phase.stage else {
             return;
         };
-        let results = window.note(bad, now);
-        let enough = results.total >= self.limits.results_min;
-        if enough && self.limits.threshold.is_exceeded(results) {
+        let results = match &self.tumbling {
+            None => window.note(bad, now),
+            Some(tumbling) => {
+                match tumbling.note(generation, bad, now, || self.is_at(generation)) {
+                    Noted::Counted(results) => results,
+                    Noted::Full(results, begin) => results + window.note(bad, now.max(begin)),
+                    Noted::Over => return,
+                }
+            }
+        };
+        if self.opens_at(results) {
+            self.open(generation, results, now, told);
+        }
+    }
+
+    #[inline]
+    fn opens_at(&self, results: Results) -> bool {
+        results.total >= self.limits.results_min && self.limits.threshold.is_exceeded(results)
+    }
+
+    /// The closed state `generation` ends, unless it is over already.
+    #[cold]
+    fn open(
+        &self,
+        generation: u64,
+        results: Results,
+        now: Timestamp,
+        mut told: impl FnMut(Change),
+    ) {
+        let phase = self.phase.load();
+        let phase: &Arc<Phase> = &phase;
+        if phase.generation == generation && matches!(phase.stage, Stage::Closed(_)) {
             let now = now.max(phase.since);
             let opening = Stage::Open(self.opening(phase, 1, now));
             self.change(phase, opening, Cause::Exceeded(results), now, &mut told);
         }
+    }
+
+    fn is_at(&self, generation: u64) -> bool {
+        self.phase.load().generation == generation
     }
 
     fn come_back(
@@ -247,53 +310,6 @@ impl Circuit {
         }
     }
 
-    // By hand.
-
-    /// Forces the circuit open or closed from `now` on, until it is released.
-    /// False if it is forced so already.
-    pub fn force(&self, forced: Forced, now: Timestamp, told: impl FnMut(Change)) -> bool {
-        self.change_until_done(now, told, |phase| {
-            let differs = phase.forced() != Some(forced);
-            differs.then_some((Stage::Forced(forced), Cause::Forced(forced)))
-        })
-    }
-
-    /// Ends a force: the circuit is as if new. False if it is not forced, or
-    /// forced as it is from the start.
-    pub fn release(&self, now: Timestamp, told: impl FnMut(Change)) -> bool {
-        self.change_until_done(now, told, |phase| {
-            let differs = phase.forced() != self.limits.forced && phase.forced().is_some();
-            differs.then(|| (Stage::initial(&self.limits), Cause::Released))
-        })
-    }
-
-    /// Closes the circuit and forgets all results and openings. False if it is
-    /// forced: that stays until it is released.
-    pub fn reset(&self, now: Timestamp, told: impl FnMut(Change)) -> bool {
-        self.change_until_done(now, told, |phase| {
-            let fresh = || Stage::Closed(Window::new(&self.limits.span));
-            phase.forced().is_none().then(|| (fresh(), Cause::Reset))
-        })
-    }
-
-    fn change_until_done(
-        &self,
-        now: Timestamp,
-        mut told: impl FnMut(Change),
-        next: impl Fn(&Phase) -> Option<(Stage, Cause)>,
-    ) -> bool {
-        loop {
-            let phase = self.phase.load();
-            let phase: &Arc<Phase> = &phase;
-            let Some((stage, cause)) = next(phase) else {
-                return false;
-            };
-            if self.change(phase, stage, cause, now.max(phase.since), &mut told) {
-                return true;
-            }
-        }
-    }
-
     // What all changes have in common.
 
     /// Puts a new phase in the place of `before`; false if another is there.
@@ -312,6 +328,10 @@ impl Circuit {
         });
         if !self.phase.replace(before, Arc::clone(&after)) {
             return false;
+        }
+        if let (Stage::Closed(_), Some(tumbling)) = (&after.stage, &self.tumbling) {
+            let generation = after.generation;
+            tumbling.begin(generation, now, || self.is_at(generation));
         }
         self.raise_gate(&after);
         told(Change {
@@ -341,6 +361,14 @@ impl Circuit {
     /// All that can be seen of it at `now`.
     pub fn figures(&self, now: Timestamp) -> CircuitFigures {
         let phase = self.phase.load();
-        phase.figures(now.max(phase.since))
+        let now = now.max(phase.since);
+        let mut figures = phase.figures(now);
+        if let (Stage::Closed(_), Some(tumbling)) = (&phase.stage, &self.tumbling) {
+            figures.results = figures.results + tumbling.read(phase.generation, now);
+        }
+        figures
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

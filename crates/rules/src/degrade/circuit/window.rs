@@ -6,9 +6,13 @@
 //! sums in each of several boxes: a thread adds first and reads afterwards, with
 //! a fence between. The boxes are those of [`LeapArray`], which loses nothing when
 //! they are renewed. What was noted is that of one closed state, as the next one
-//! has a window of its own.
+//! has a window of its own. (A single box comes here only when it has more results
+//! than [`Tumbling`](super::tumbling::Tumbling) can hold.)
 
+use std::ops::Add;
 use std::time::Duration;
+
+use once_cell::race::OnceBox;
 
 use flowgate_core::leap_array::cell::Counter;
 use flowgate_core::leap_array::{Bucket, Renewal};
@@ -53,14 +57,33 @@ pub struct Results {
     pub bad: u64,
 }
 
+impl Add for Results {
+    type Output = Results;
+
+    fn add(self, other: Results) -> Results {
+        Results {
+            total: self.total + other.total,
+            bad: self.bad + other.bad,
+        }
+    }
+}
+
 /// The results of one closed state.
 #[derive(Debug)]
 pub(super) enum Window {
-    /// In a box, as a ring keeps cache lines of its own.
-    Timed(Box<LeapArray<Tally>>),
+    Timed(Timed),
     Last(LastCalls),
     /// Bad results since the last good one.
     InARow(AtomicU64),
+}
+
+/// A ring of boxes. That of a single box is made when a result comes here.
+#[derive(Debug)]
+pub(super) struct Timed {
+    interval: Duration,
+    boxes: u32,
+    /// In a box, as a ring keeps cache lines of its own.
+    ring: OnceBox<LeapArray<Tally>>,
 }
 
 /// The results of one box.
@@ -71,6 +94,8 @@ pub(super) struct Tally {
 }
 
 impl Bucket for Tally {
+    type Beside = ();
+
     fn renew(&self, renewal: &Renewal<'_>) {
         self.total.renew(renewal);
         self.bad.renew(renewal);
@@ -82,14 +107,17 @@ impl Window {
         match *span {
             Span::Calls(calls) => Window::Last(LastCalls::new(calls)),
             Span::InARow => Window::InARow(AtomicU64::new(0)),
-            // Rules are checked when they are loaded; one that was not gets a
-            // window that can be made.
-            Span::Time { interval, boxes } => Window::Timed(Box::new(
-                LeapArray::new(boxes, interval)
-                    .or_else(|_| LeapArray::new(1, interval))
-                    .or_else(|_| LeapArray::new(1, Duration::from_secs(1)))
-                    .expect("one window of a second is a ring"),
-            )),
+            Span::Time { interval, boxes } => {
+                let timed = Timed {
+                    interval,
+                    boxes,
+                    ring: OnceBox::new(),
+                };
+                if boxes != 1 {
+                    timed.ring();
+                }
+                Window::Timed(timed)
+            }
         }
     }
 
@@ -97,7 +125,8 @@ impl Window {
     /// at least one sees the results of all: none is lost on the decision.
     pub(super) fn note(&self, bad: bool, now: Timestamp) -> Results {
         match self {
-            Window::Timed(ring) => {
+            Window::Timed(timed) => {
+                let ring = timed.ring();
                 let mut window = ring.current(now);
                 window.add_to(|results| &results.total, 1);
                 if bad {
@@ -128,23 +157,37 @@ impl Window {
     /// The results that count at `now`. Looking moves nothing.
     pub(super) fn read(&self, now: Timestamp) -> Results {
         match self {
-            Window::Timed(ring) => {
+            Window::Timed(timed) => timed.ring.get().map_or(Results::default(), |ring| {
                 let from = now - ring.interval();
-                sum(ring
-                    .windows_unrolled(now)
-                    .filter(|window| window.start() > from))
-            }
+                let windows = ring.windows_unrolled(now);
+                sum(windows.filter(|window| window.start() > from))
+            }),
             Window::Last(calls) => calls.read(),
             Window::InARow(streak) => in_a_row(streak.load(Ordering::Relaxed)),
         }
     }
 }
 
+impl Timed {
+    fn ring(&self) -> &LeapArray<Tally> {
+        // Rules are checked when they are loaded; one that was not gets a window
+        // that can be made.
+        let make = || {
+            LeapArray::new(self.boxes, self.interval)
+                .or_else(|_| LeapArray::new(1, self.interval))
+                .or_else(|_| LeapArray::new(1, Duration::from_secs(1)))
+                .expect("one window of a second is a ring")
+        };
+        self.ring.get_or_init(|| Box::new(make()))
+    }
+}
+
 fn sum<'a>(boxes: impl Iterator<Item = flowgate_core::leap_array::Window<'a, Tally>>) -> Results {
-    boxes.fold(Results::default(), |sum, window| Results {
-        total: sum.total + window.count_of(|results| &results.total),
-        bad: sum.bad + window.count_of(|results| &results.bad),
-    })
+    let results = boxes.map(|window| Results {
+        total: window.count_of(|results| &results.total),
+        bad: window.count_of(|results| &results.bad),
+    });
+    results.fold(Results::default(), Results::add)
 }
 
 fn in_a_row(streak: u64) -> Results {
@@ -155,9 +198,12 @@ fn in_a_row(streak: u64) -> Results {
 }
 
 impl Threshold {
+    #[inline]
     pub(super) fn is_exceeded(self, results: Results) -> bool {
         let Results { total, bad } = results;
         match self {
+            // By far the most frequent: no ratio is asked for.
+            Threshold::Number(limit) | Threshold::Ratio(limit) if bad == 0 => limit < 0.0,
             Threshold::Number(limit) => bad as f64 > limit,
             Threshold::Ratio(limit) => {
                 let ratio = bad as f64 / total.max(1) as f64;

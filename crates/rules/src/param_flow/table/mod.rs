@@ -1,14 +1,15 @@
 //! The values that one rule remembers of one resource: a bounded table that is
 //! read without a lock.
 //!
-//! **Shape.** Slots of one cache line ([`slot`]), in segments that double, so
-//! memory follows the values seen. They are chained into buckets by linear
-//! hashing: as many buckets as slots, and each new slot splits one bucket. The
-//! table is cut into up to [`SHARDS_MAX`] shards ([`shard`]), each with a lock
-//! of its own for whoever adds a value.
+//! **Shape.** Slots of half a cache line or little more ([`slot`]), in segments
+//! that grow with the values seen; a table that has seen none has no segment. They
+//! are chained into buckets by linear hashing: as many buckets as slots, and each
+//! new slot splits one bucket. The table is cut into up to [`SHARDS_MAX`] shards
+//! ([`shard`]), each with a lock of its own for whoever adds a value.
 //!
 //! **A known value** is found by following its chain, without a lock and without
-//! an allocation: a hint compares the key, a pin makes it certain. While it is
+//! an allocation: links know a few bits of the hash, so as a rule one slot is
+//! touched; a hint compares the key, a pin makes it certain. While it is
 //! pinned, its [`Cell`] is worked on with the cell's own atomics. Chains may
 //! change under a reader's feet; one that finds nothing goes the slow way.
 //!
@@ -43,13 +44,15 @@ mod segment;
 mod shard;
 mod slot;
 
+use std::collections::HashSet;
 use std::hash::BuildHasher;
 use std::hash::RandomState;
 
 use flowgate_core::Timestamp;
-use flowgate_core::sync::{AtomicU64, Ordering};
+use flowgate_core::sync::{AtomicU64, OnceLock, Ordering};
 
-use shard::Shard;
+use segment::Segments;
+use shard::{Part, Shard};
 use slot::Slot;
 pub(crate) use slot::{Address, Pinned};
 
@@ -66,9 +69,10 @@ const SWEEP_MAX: usize = 64;
 const TRIES_MAX: usize = 8;
 
 /// What a value is known by: 128 bits and what they mean. Equal keys are equal
-/// values.
+/// values. Keys below 2^64 take less memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Key {
+    /// Less than 8.
     pub(crate) kind: u8,
     pub(crate) bits: u128,
 }
@@ -77,6 +81,9 @@ pub(crate) struct Key {
 pub(crate) trait Cell: Default {
     /// What bounds it.
     type Limit;
+    /// Something that begins where slots are to begin: if two of them fill a
+    /// cache line, none may lie across two.
+    type Align: std::fmt::Debug;
 
     /// Makes it as good as new from `since` on, the latest time at which a value
     /// was forgotten. Nobody else looks at it meanwhile.
@@ -85,6 +92,11 @@ pub(crate) trait Cell: Default {
     /// How it stands at `now`, for a call of `weight`.
     fn standing(&self, limit: &Self::Limit, weight: u32, now: Timestamp) -> Standing;
 }
+
+/// Half a cache line.
+#[derive(Debug)]
+#[repr(align(32))]
+pub(crate) struct HalfLine;
 
 /// How a value stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,7 +124,8 @@ pub(crate) struct Table<C: Cell> {
     limit: C::Limit,
     /// Limits of the values that have one of their own.
     special: Box<[C::Limit]>,
-    shards: Box<[Shard<C>]>,
+    /// Made for the first value, as many tables never see one.
+    store: OnceLock<Box<Store<C>>>,
     overflow: Slot<C>,
     mixer: Mixer,
     values_max: u64,
@@ -120,6 +133,52 @@ pub(crate) struct Table<C: Cell> {
     values: AtomicU64,
     evicted: AtomicU64,
     overflowed: AtomicU64,
+}
+
+/// Where a table keeps its values.
+#[derive(Debug)]
+struct Store<C: Cell> {
+    shards: Box<[Shard]>,
+    segments: Segments<C>,
+}
+
+impl<C: Cell> Store<C> {
+    /// For `values_max` values, and `special` ones on top.
+    fn new(values_max: usize, special: usize) -> Self {
+        let shards = (values_max / PER_SHARD).clamp(1, SHARDS_MAX);
+        let shards = 1 << shards.ilog2();
+        // Values spread over shards evenly, but not quite.
+        let slots = match shards {
+            1 => values_max + special,
+            _ => 2 * values_max + shards * special,
+        };
+        Store {
+            shards: (0..shards).map(|_| Shard::new()).collect(),
+            segments: Segments::new(slots),
+        }
+    }
+
+    /// The number of the shard of `hash`. By upper bits: the lower ones choose the
+    /// chain.
+    #[inline]
+    fn number_of(&self, hash: u64) -> usize {
+        (hash >> 48) as usize & (self.shards.len() - 1)
+    }
+
+    /// Shard `number`.
+    #[inline]
+    fn part(&self, number: usize) -> Option<Part<'_, C>> {
+        Part::of(&self.shards, &self.segments, number)
+    }
+
+    fn parts(&self) -> impl Iterator<Item = Part<'_, C>> {
+        (0..self.shards.len()).filter_map(|number| self.part(number))
+    }
+
+    fn bytes(&self) -> usize {
+        let shards = self.shards.iter().map(Shard::bytes).sum::<usize>();
+        size_of::<Self>() + self.segments.bytes() + shards
+    }
 }
 
 /// What a table has remembered, forgotten and turned away.
@@ -136,34 +195,49 @@ impl<C: Cell> Table<C> {
     /// values with limits of their own, which are never forgotten. Of values
     /// given twice the first counts.
     pub(crate) fn new(values_max: usize, limit: C::Limit, special: Vec<Special<C::Limit>>) -> Self {
-        let shards = (values_max / PER_SHARD).clamp(1, SHARDS_MAX);
-        let shards = 1 << shards.ilog2();
-        let mixer = Mixer::random();
-        let shards: Box<[Shard<C>]> = (0..shards).map(|_| Shard::new()).collect();
-        let mut limits = Vec::with_capacity(special.len());
-        for Special { key, text, limit } in special {
-            limits.push(limit);
-            let hash = mixer.hash(key);
-            let number = u16::try_from(limits.len()).unwrap_or(0);
-            let (_, shard) = shard_of(&shards, hash);
-            shard.insert_special(key, hash, text.as_deref(), number, &mixer);
-        }
         let overflow = Slot::new();
         overflow.reopen();
-        Table {
+        let mut table = Table {
             limit,
-            special: limits.into(),
-            shards,
+            special: Box::default(),
+            store: OnceLock::new(),
             overflow,
-            mixer,
+            mixer: Mixer::random(),
             values_max: values_max as u64,
             values: AtomicU64::new(0),
             evicted: AtomicU64::new(0),
             overflowed: AtomicU64::new(0),
+        };
+        if !special.is_empty() {
+            table.add_special(special);
         }
+        table
     }
 
-    /// Limit number `at`, as a slot has it: 0 is everybody's.
+    fn add_special(&mut self, special: Vec<Special<C::Limit>>) {
+        let mut store = Store::new(self.values_max as usize, special.len());
+        let mut limits = Vec::with_capacity(special.len());
+        let mut known = HashSet::with_capacity(special.len());
+        for Special { key, text, limit } in special {
+            if !known.insert((key.kind, key.bits)) {
+                continue;
+            }
+            limits.push(limit);
+            let hash = self.mixer.hash(key);
+            let number = store.number_of(hash);
+            if let Some(shard) = store.shards.get_mut(number) {
+                shard.expect_special(u16::try_from(limits.len()).unwrap_or(0));
+            }
+            if let Some(part) = store.part(number) {
+                part.insert_special(self, key, hash, text.as_deref());
+            }
+        }
+        self.special = limits.into();
+        self.store = OnceLock::new();
+        self.store.get_or_init(|| Box::new(store));
+    }
+
+    /// Limit number `at`, as a shard has it: 0 is everybody's.
     #[inline]
     pub(crate) fn limit(&self, at: u16) -> &C::Limit {
         let special = usize::from(at).checked_sub(1);
@@ -176,68 +250,82 @@ impl<C: Cell> Table<C> {
     #[inline]
     pub(crate) fn find(&self, key: Key) -> Option<Pinned<'_, C>> {
         let hash = self.mixer.hash(key);
-        let (number, shard) = shard_of(&self.shards, hash);
-        let (slot, local) = shard.find(key, hash)?;
-        slot.warm();
-        Some(Pinned::adopt(slot, self.id(local, number)))
+        let store = self.store.get()?;
+        let part = store.part(store.number_of(hash))?;
+        let (place, local) = part.find(key, hash)?;
+        place.slot.warm();
+        let limit = part.shard.limit_of(local);
+        Some(Pinned::adopt(place.slot, part.id(local), hash, limit))
     }
 
     /// The value, which is remembered from now on; the overflow if there is no
-    /// place for it. `text` is the value's text where the key is only its digest.
+    /// room for it. `text` is the value's text where the key is only its digest.
     #[cold]
     pub(crate) fn insert(&self, key: Key, text: Option<&str>, now: Timestamp) -> Pinned<'_, C> {
         let hash = self.mixer.hash(key);
-        let (number, shard) = shard_of(&self.shards, hash);
-        match shard.insert(self, key, hash, text, now) {
-            Some((slot, local)) => {
-                slot.warm();
-                Pinned::adopt(slot, self.id(local, number))
-            }
-            None => {
-                // Relaxed: a figure to read.
-                self.overflowed.fetch_add(1, Ordering::Relaxed);
-                self.overflow.pin();
-                Pinned::adopt(&self.overflow, NONE)
-            }
-        }
+        let store = self
+            .store
+            .get_or_init(|| Box::new(Store::new(self.values_max as usize, 0)));
+        let part = store.part(store.number_of(hash));
+        let found = part.and_then(|part| {
+            let (place, local) = part.insert(self, key, hash, text, now)?;
+            place.slot.warm();
+            let limit = part.shard.limit_of(local);
+            Some(Pinned::adopt(place.slot, part.id(local), hash, limit))
+        });
+        found.unwrap_or_else(|| {
+            // Relaxed: a figure to read.
+            self.overflowed.fetch_add(1, Ordering::Relaxed);
+            self.pin_overflow()
+        })
     }
 
     /// The value at `address`, if it is still there.
     #[inline]
     pub(crate) fn at(&self, address: Address) -> Option<Pinned<'_, C>> {
-        let slot = if address.id == NONE {
-            // It is never closed.
-            self.overflow.pin();
-            &self.overflow
-        } else {
-            let number = address.id as usize & (self.shards.len() - 1);
-            let local = address.id >> self.shards.len().trailing_zeros();
-            self.shards.get(number)?.pin(local)?
-        };
-        let pinned = Pinned::adopt(slot, address.id);
+        if address.id == NONE {
+            return Some(self.pin_overflow());
+        }
+        let store = self.store.get()?;
+        let part = store.part(address.id as usize & (store.shards.len() - 1))?;
+        let local = address.id >> store.shards.len().trailing_zeros();
+        let place = part.pin(local)?;
+        let hash = self.mixer.hash(place.key());
+        let limit = part.shard.limit_of(local);
+        let pinned = Pinned::adopt(place.slot, address.id, hash, limit);
         (pinned.address() == address).then_some(pinned)
+    }
+
+    /// What newcomers share. It is never closed.
+    fn pin_overflow(&self) -> Pinned<'_, C> {
+        self.overflow.pin();
+        Pinned::adopt(&self.overflow, NONE, 0, 0)
     }
 
     /// Calls `visit` with each value remembered: its key, the text of keys that
     /// are digests, and how many calls passed and were refused. Newcomers wait
     /// now and then.
     pub(crate) fn each(&self, mut visit: impl FnMut(Key, Option<&str>, (u64, u64))) {
-        self.shards.iter().for_each(|shard| shard.each(&mut visit));
+        let parts = self.store.get().into_iter().flat_map(|store| store.parts());
+        parts.for_each(|part| part.each(&mut visit));
     }
 
     /// What it has remembered, forgotten and turned away.
     pub(crate) fn figures(&self) -> Figures {
-        let shards = self.shards.iter();
+        let store = self.store.get();
+        let shards = store.into_iter().flat_map(|store| &store.shards);
         Figures {
-            values: shards.clone().map(|shard| u64::from(shard.len())).sum(),
+            values: shards.map(|shard| u64::from(shard.len())).sum(),
             evicted: self.evicted.load(Ordering::Relaxed),
             overflowed: self.overflowed.load(Ordering::Relaxed),
-            bytes: size_of::<Self>() + shards.map(Shard::bytes).sum::<usize>(),
+            bytes: size_of::<Self>()
+                + size_of_val(&*self.special)
+                + store.map_or(0, |store| store.bytes()),
         }
     }
 
-    /// A place for one value more, if there is one.
-    fn grow(&self) -> bool {
+    /// Counts one value more, if that is not too many.
+    fn count_one(&self) -> bool {
         // Relaxed: the number stands for itself.
         let grown = self
             .values
@@ -247,18 +335,10 @@ impl<C: Cell> Table<C> {
         grown.is_ok()
     }
 
-    #[inline]
-    fn id(&self, local: u32, shard: usize) -> u32 {
-        (local << self.shards.len().trailing_zeros()) | shard as u32
+    /// The value that was counted has found no room.
+    fn uncount_one(&self) {
+        self.values.fetch_sub(1, Ordering::Relaxed);
     }
-}
-
-/// The shard of `hash`, and its number. By the upper bits: the lower ones
-/// choose the chain.
-#[inline]
-fn shard_of<C>(shards: &[Shard<C>], hash: u64) -> (usize, &Shard<C>) {
-    let number = (hash >> 48) as usize & (shards.len() - 1);
-    (number, &shards[number])
 }
 
 /// Spreads keys over chains. Keyed at random, for values come from outside: who

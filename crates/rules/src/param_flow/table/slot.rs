@@ -11,77 +11,56 @@
 //!   owner counts itself out again and goes the slow way.
 //!
 //! Both are in one word, with the number of calls that passed, which a pin adds
-//! to as it leaves:
+//! to as it leaves, and what kind of key stands here:
 //!
 //! ```text
-//! 63               17   16   15        0
-//! |  calls passed    | closed |  pins   |
+//! 63               21   20   19  17   16   15        0
+//! |  calls passed    | wide | kind | closed |  pins   |
 //! ```
 //!
 //! Orderings. Closing acquires what every pin released as it left, so whoever
 //! closes sees all that was done to the value. Opening releases the new key and
-//! the fresh cell, and a pin acquires them. Key and label are written only
-//! between the two, so relaxed loads and stores are enough for them; a load
-//! without a pin is a hint, and is repeated under the pin.
+//! the fresh cell, and a pin acquires them. The key is written only between the
+//! two, so relaxed loads and stores are enough for it; a load without a pin is a
+//! hint, and is repeated under the pin.
 
 use flowgate_core::Timestamp;
-use flowgate_core::sync::{AtomicU32, AtomicU64, Ordering};
+use flowgate_core::sync::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use super::{Cell, Key, NONE, Standing};
+use super::{Cell, Standing};
 
 const PIN: u64 = 1;
 const PINS: u64 = CLOSED - 1;
 /// Room for 65,535 threads at once.
 const CLOSED: u64 = 1 << 16;
-const PASS: u64 = 1 << 17;
-const PASS_SHIFT: u32 = 17;
+const KIND_SHIFT: u32 = 17;
+const KINDS: u64 = 7;
+const WIDE: u64 = 1 << 20;
+const KEY: u64 = WIDE | (KINDS << KIND_SHIFT);
+const PASS: u64 = 1 << PASS_SHIFT;
+const PASS_SHIFT: u32 = 21;
 
 /// From here on a value is as hot as can be. Eight looks of the sweep take it
 /// down to nothing.
-const HEAT_MAX: u32 = 255;
+const HEAT_MAX: u8 = u8::MAX;
 
-/// The place of one value: one cache line, whatever the cell.
+/// The place of one value: half a cache line where a word is counted in.
 #[derive(Debug)]
-#[repr(align(64))]
-pub(crate) struct Slot<C> {
+#[repr(C)]
+pub(crate) struct Slot<C: Cell> {
     pins: AtomicU64,
-    /// `generation (32 bits) | limit (16) | kind of key (8) | unused (8)`
-    label: AtomicU64,
+    /// The key's first word.
     low: AtomicU64,
-    high: AtomicU64,
+    cell: C,
     /// Up to four billion.
     refused: AtomicU32,
-    /// The next slot of the same chain.
-    pub(super) next: AtomicU32,
+    /// How many values it has had, up to 65,535 and then from 0.
+    generation: AtomicU16,
     /// How much used of late. Lossy: it only says whom to forget first.
-    heat: AtomicU32,
-    /// The largest weight that it is to be limited for.
-    weight: AtomicU32,
-    cell: C,
-}
-
-/// What is written on a slot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Label {
-    pub(crate) generation: u32,
-    pub(crate) limit: u16,
-    kind: u8,
-}
-
-impl Label {
-    fn read(word: u64) -> Self {
-        Label {
-            generation: (word >> 32) as u32,
-            limit: (word >> 16) as u16,
-            kind: (word >> 8) as u8,
-        }
-    }
-
-    fn word(self) -> u64 {
-        (u64::from(self.generation) << 32)
-            | (u64::from(self.limit) << 16)
-            | (u64::from(self.kind) << 8)
-    }
+    heat: AtomicU8,
+    /// The largest weight that it is to be limited for, as a power of two.
+    weight: AtomicU8,
+    align: [C::Align; 0],
 }
 
 impl<C: Cell> Slot<C> {
@@ -89,37 +68,41 @@ impl<C: Cell> Slot<C> {
     pub(super) fn new() -> Self {
         Slot {
             pins: AtomicU64::new(CLOSED),
-            label: AtomicU64::new(0),
             low: AtomicU64::new(0),
-            high: AtomicU64::new(0),
-            refused: AtomicU32::new(0),
-            next: AtomicU32::new(NONE),
-            heat: AtomicU32::new(0),
-            weight: AtomicU32::new(1),
             cell: C::default(),
+            refused: AtomicU32::new(0),
+            generation: AtomicU16::new(0),
+            heat: AtomicU8::new(0),
+            weight: AtomicU8::new(0),
+            align: [],
         }
     }
 
     /// How its value stands at `now`. Certain once it is closed, before that a
     /// hint: whoever had it pinned has released cell and weight by then.
     pub(super) fn standing(&self, limit: &C::Limit, now: Timestamp) -> Standing {
-        let weight = self.weight.load(Ordering::Relaxed);
+        let exponent = self.weight.load(Ordering::Relaxed);
+        let weight = 1_u32.checked_shl(exponent.into()).unwrap_or(u32::MAX);
         self.cell.standing(limit, weight, now)
     }
 
-    pub(super) fn label(&self) -> Label {
-        Label::read(self.label.load(Ordering::Relaxed))
+    /// Whether a key of this kind and first word stands here, as far as one can
+    /// tell without a pin.
+    #[inline]
+    pub(super) fn holds(&self, kind: u8, is_wide: bool, low: u64) -> bool {
+        self.low.load(Ordering::Relaxed) == low
+            && self.pins.load(Ordering::Relaxed) & KEY == key_bits(kind, is_wide)
     }
 
-    /// The key. Certain under a pin or under the lock of the table, elsewhere a
-    /// hint.
-    pub(super) fn key(&self) -> Key {
-        let low = self.low.load(Ordering::Relaxed);
-        let high = self.high.load(Ordering::Relaxed);
-        Key {
-            kind: self.label().kind,
-            bits: (u128::from(high) << 64) | u128::from(low),
-        }
+    /// Kind of the key, whether it has a second word, and the first.
+    pub(super) fn key_parts(&self) -> (u8, bool, u64) {
+        let pins = self.pins.load(Ordering::Relaxed);
+        let kind = (pins >> KIND_SHIFT) & KINDS;
+        (
+            kind as u8,
+            pins & WIDE != 0,
+            self.low.load(Ordering::Relaxed),
+        )
     }
 
     /// Calls that passed, and calls that were refused, since it was first seen.
@@ -164,22 +147,18 @@ impl<C: Cell> Slot<C> {
     }
 
     /// Gives a closed slot, whose cell is as good as new, to another value.
-    pub(super) fn assign(&self, key: Key, limit: u16) {
-        let label = Label {
-            generation: self.label().generation.wrapping_add(1),
-            limit,
-            kind: key.kind,
-        };
-        self.label.store(label.word(), Ordering::Relaxed);
-        self.low.store(key.bits as u64, Ordering::Relaxed);
-        self.high.store((key.bits >> 64) as u64, Ordering::Relaxed);
+    pub(super) fn assign(&self, kind: u8, is_wide: bool, low: u64) {
+        self.low.store(low, Ordering::Relaxed);
         self.refused.store(0, Ordering::Relaxed);
         self.heat.store(0, Ordering::Relaxed);
-        self.weight.store(1, Ordering::Relaxed);
+        self.weight.store(0, Ordering::Relaxed);
+        let generation = self.generation.load(Ordering::Relaxed).wrapping_add(1);
+        self.generation.store(generation, Ordering::Relaxed);
         // Those who were turned away may still be counting themselves in and
         // out, so the word is changed by differences only.
-        let passed = self.pins.load(Ordering::Relaxed) >> PASS_SHIFT;
-        self.pins.fetch_sub(passed << PASS_SHIFT, Ordering::Relaxed);
+        let before = self.pins.load(Ordering::Relaxed) & !(PINS | CLOSED);
+        let difference = key_bits(kind, is_wide).wrapping_sub(before);
+        self.pins.fetch_add(difference, Ordering::Relaxed);
     }
 
     /// Makes the cell of a closed slot as good as new from `since` on.
@@ -201,7 +180,7 @@ impl<C: Cell> Slot<C> {
     }
 
     /// Its heat, of which half is left.
-    pub(super) fn cool(&self) -> u32 {
+    pub(super) fn cool(&self) -> u8 {
         let heat = self.heat.load(Ordering::Relaxed);
         if heat > 0 {
             self.heat.store(heat / 2, Ordering::Relaxed);
@@ -210,23 +189,35 @@ impl<C: Cell> Slot<C> {
     }
 }
 
+#[inline]
+fn key_bits(kind: u8, is_wide: bool) -> u64 {
+    (u64::from(kind) & KINDS) << KIND_SHIFT | if is_wide { WIDE } else { 0 }
+}
+
 /// A value that stays in its slot as long as this lives.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct Pinned<'a, C: Cell> {
     slot: &'a Slot<C>,
-    id: u32,
-    label: Label,
+    address: Address,
+    limit: u16,
 }
 
 impl<'a, C: Cell> Pinned<'a, C> {
-    /// The slot `id`, which the caller has pinned.
+    /// The slot `id`, which the caller has pinned, of a value that has `hash` and
+    /// the limit number `limit`.
     #[inline]
-    pub(super) fn adopt(slot: &'a Slot<C>, id: u32) -> Self {
+    pub(super) fn adopt(slot: &'a Slot<C>, id: u32, hash: u64, limit: u16) -> Self {
+        // Chains go by the lower bits, which the slots of a shard have in common.
+        let check = (hash >> 32) as u16;
+        let generation = slot.generation.load(Ordering::Relaxed);
         Pinned {
             slot,
-            id,
-            label: slot.label(),
+            address: Address {
+                id,
+                generation: (u32::from(generation) << 16) | u32::from(check),
+            },
+            limit,
         }
     }
 
@@ -239,25 +230,23 @@ impl<'a, C: Cell> Pinned<'a, C> {
     /// Which of the table's limits is the value's.
     #[inline]
     pub(crate) fn limit(&self) -> u16 {
-        self.label.limit
+        self.limit
     }
 
     /// The value at this very slot, for a ticket.
     #[inline]
     pub(crate) fn address(&self) -> Address {
-        Address {
-            id: self.id,
-            generation: self.label.generation,
-        }
+        self.address
     }
 
     /// Notes that the value counts as limited while a call of `weight` would not
-    /// pass at once.
+    /// pass at once. Weights are rounded up to powers of two.
     #[inline]
     pub(crate) fn weigh(&self, weight: u32) {
+        let exponent = (u32::BITS - weight.saturating_sub(1).leading_zeros()) as u8;
         // Nearly always there is nothing to note.
-        if self.slot.weight.load(Ordering::Relaxed) < weight {
-            self.slot.weight.fetch_max(weight, Ordering::Relaxed);
+        if self.slot.weight.load(Ordering::Relaxed) < exponent {
+            self.slot.weight.fetch_max(exponent, Ordering::Relaxed);
         }
     }
 
@@ -290,6 +279,10 @@ impl<C: Cell> Drop for Pinned<'_, C> {
 }
 
 /// Where a value was when a call took something of it.
+///
+/// The generation is the slot's, and 16 bits of the value's hash: a slot would have
+/// to change hands exactly 65,536 times while a ticket is out, or a multiple of
+/// it, and two values to agree in those bits, for a ticket to open another's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Address {
     pub(crate) id: u32,
