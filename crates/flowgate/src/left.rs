@@ -10,9 +10,9 @@
 //! has it, and what takes over its memory is another entry. So who is alone with
 //! it stays so. A chain lets go of the memory before it lets go of the rule.
 //!
-//! **A load looks at twice as many rules as it adds, and a few more**, so that each
-//! comes to be looked at again and again, and replacing one rule does not cost
-//! what replacing all did. What stays here is held by a chain that would keep it
+//! **A load looks at those that it adds, at as many again, and at a few more**, so
+//! that each comes to be looked at again and again, and replacing one rule does
+//! not cost what replacing all did. What stays here is held by a chain that would keep it
 //! in any case.
 
 use std::any::Any;
@@ -30,14 +30,14 @@ impl Left {
     /// Adds `rules`, which a new plan in force does not have, and drops of all
     /// here what nobody else holds.
     pub(crate) fn add(&mut self, rules: Vec<Arc<dyn Any + Send + Sync>>) {
-        let looks = 2 * rules.len() + LOOKS;
-        self.0.extend(rules);
-        for _ in 0..looks.min(self.0.len()) {
+        let is_held = |rule: &Arc<dyn Any + Send + Sync>| Arc::strong_count(rule) > 1;
+        let looks = (rules.len() + LOOKS).min(self.0.len());
+        for _ in 0..looks {
             let first = self.0.pop_front();
             // Those that are held go to the end of the line.
-            self.0
-                .extend(first.filter(|rule| Arc::strong_count(rule) > 1));
+            self.0.extend(first.filter(is_held));
         }
+        self.0.extend(rules.into_iter().filter(is_held));
     }
 }
 

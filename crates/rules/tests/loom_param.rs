@@ -124,14 +124,25 @@ fn two_threads_that_see_a_value_first_see_one_value() {
 /// Fails if a reader does not compare the key under its pin.
 #[test]
 fn nobody_takes_of_another_value() {
-    model(3, || {
+    nobody_takes_of_another(1, 2);
+}
+
+/// Their keys differ in the second word only. Fails if a reader does not compare
+/// that under its pin.
+#[test]
+fn nobody_takes_of_another_value_with_a_wide_key() {
+    nobody_takes_of_another(1 << 64, 2 << 64);
+}
+
+fn nobody_takes_of_another(one: u128, two: u128) {
+    model(3, move || {
         let values = table(1, 2);
-        give_back(&values, take(&values, 1).expect("there is room"));
+        give_back(&values, take(&values, one).expect("there is room"));
         let other = {
             let values = Arc::clone(&values);
-            thread::spawn(move || take(&values, 2))
+            thread::spawn(move || take(&values, two))
         };
-        let mine = take(&values, 1);
+        let mine = take(&values, one);
         let theirs = other.join().expect("no panic");
         for address in [mine, theirs].into_iter().flatten() {
             if let Some(value) = values.at(address) {

@@ -45,7 +45,7 @@ fn bars(lines: &[&Line], build: &str, file: &Path) -> Result<(), Box<dyn std::er
         .margin(12)
         .x_label_area_size(36)
         .y_label_area_size(260)
-        .build_cartesian_2d((1.0..longest * 4.0).log_scale(), 0.0..lines.len() as f64)?;
+        .build_cartesian_2d((1.0..longest * 12.0).log_scale(), 0.0..lines.len() as f64)?;
     chart
         .configure_mesh()
         .disable_y_mesh()
@@ -65,7 +65,7 @@ fn bars(lines: &[&Line], build: &str, file: &Path) -> Result<(), Box<dyn std::er
             let (low, high) = (bottom + offset, bottom + offset + 0.36);
             let bar = Rectangle::new([(1.0, low), (time.max(1.0), high)], colour.filled());
             let label = Text::new(
-                format!(" {time:.1} ns  {name}"),
+                format!("\u{a0}{time:.1} ns, {name}"),
                 (time.max(1.0), high - 0.04),
                 small.clone(),
             );

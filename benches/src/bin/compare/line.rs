@@ -115,7 +115,10 @@ impl Line {
             value,
             unit: spec.unit,
             ours_ns: is_time.then_some(ours),
-            peer: figures.peer.to_owned(),
+            peer: match theirs {
+                Some(bytes) if !is_time => format!("{} ({bytes:.0} B)", figures.peer),
+                _ => figures.peer.to_owned(),
+            },
             peer_ns: theirs.filter(|_| is_time),
             rounds: figures.rounds,
             build: build.to_owned(),

@@ -81,13 +81,21 @@ pub(crate) fn two_threads(budget: Budget) -> Result<Figures> {
             }
         }
         limit(offered)?;
-        anyhow::Ok(in_turn(budget, &mut |side| {
+        let mut fault = None;
+        let medians = in_turn(budget, &mut |side| {
             let (round, refused) = offer.round(crew, side, offered[side]);
+            let as_meant = REFUSED_SHARE.contains(&refused);
+            if !as_meant {
+                // What was found out beforehand was disturbed.
+                offered[side] = 1e9 / round.ns;
+                fault = fault.take().or(limit(offered).err());
+            }
             Round {
-                undisturbed: round.undisturbed && REFUSED_SHARE.contains(&refused),
+                undisturbed: round.undisturbed && as_meant,
                 ..round
             }
-        }))
+        });
+        fault.map_or(Ok(medians), Err)
     })?;
     Ok(Figures::against("one thread", medians))
 }

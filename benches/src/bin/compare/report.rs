@@ -90,8 +90,8 @@ impl Report {
     pub(crate) fn markdown(&self) -> String {
         let mut text = format!("On {}.\n\n", machine::describe());
         text.push_str(
-            "| line | what | must | with LTO | | default build | ours | peer's | peer |\n\
-             |---|---|---|---|---|---|---|---|---|\n",
+            "| line | what | must | with LTO | | default build | | ours | peer's | peer |\n\
+             |---|---|---|---|---|---|---|---|---|---|\n",
         );
         for spec in specs::LINES {
             let of = |build| {
@@ -104,22 +104,34 @@ impl Report {
             };
             writeln!(
                 text,
-                "| `{}` | {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| `{}` | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 line.name,
                 spec.work,
                 target_of(line, line.target),
                 lto.map(value_of).unwrap_or_default(),
                 lto.map(verdict).unwrap_or_default(),
                 default.map(value_of).unwrap_or_default(),
+                default.map(verdict).unwrap_or_default(),
                 ns(line.ours_ns),
                 ns(line.peer_ns),
                 line.peer,
             )
             .ok();
         }
-        text.push_str("\n| alone | with LTO |\n|---|---|\n");
-        for one in self.primitives.iter().filter(|one| one.build == "lto") {
-            writeln!(text, "| {} | {:.2} ns |", one.name, one.ns).ok();
+        text.push_str("\n| alone | with LTO | default build |\n|---|---|---|\n");
+        let mut names: Vec<&str> = Vec::new();
+        for one in &self.primitives {
+            if !names.contains(&one.name.as_str()) {
+                names.push(&one.name);
+            }
+        }
+        for name in names {
+            let of = |build| {
+                let mut all = self.primitives.iter();
+                let found = all.find(|one| one.name == name && one.build == build);
+                found.map_or(String::new(), |one| format!("{:.2} ns", one.ns))
+            };
+            writeln!(text, "| {name} | {} | {} |", of("lto"), of("default")).ok();
         }
         text
     }

@@ -30,8 +30,12 @@ struct Shift {
 }
 
 impl Shift {
-    fn of(work: impl FnOnce()) -> Self {
+    /// Gets `ready`, then works. Waiting for a processor counts from before it is
+    /// ready: a thread that is ready and then has to wait keeps the other one
+    /// working alone.
+    fn of(ready: impl FnOnce(), work: impl FnOnce()) -> Self {
         let waited = machine::waited_ns();
+        ready();
         let start = Instant::now();
         work();
         let end = Instant::now();
@@ -59,7 +63,7 @@ pub(crate) struct Crew<'a> {
 impl Crew<'_> {
     /// One thread makes so many calls.
     pub(crate) fn one(&self, calls: u64) -> Round {
-        let shift = Shift::of(|| (self.work)(calls));
+        let shift = Shift::of(|| (), || (self.work)(calls));
         Round {
             ns: (shift.end - shift.start).as_nanos() as f64 / calls as f64,
             undisturbed: shift.undisturbed(),
@@ -85,11 +89,13 @@ impl Crew<'_> {
 
     fn shift(&self, calls: u64) -> Shift {
         // Awake on its processor before either begins.
-        self.here.fetch_add(1, Ordering::Relaxed);
-        while self.here.load(Ordering::Relaxed) < 2 {
-            std::hint::spin_loop();
-        }
-        Shift::of(|| (self.work)(calls))
+        let together = || {
+            self.here.fetch_add(1, Ordering::Relaxed);
+            while self.here.load(Ordering::Relaxed) < 2 {
+                std::hint::spin_loop();
+            }
+        };
+        Shift::of(together, || (self.work)(calls))
     }
 
     /// What the second thread does until there is nothing more to do.

@@ -10,7 +10,7 @@ use super::{ParamState, ParamValue};
 pub struct HotValue {
     /// The value.
     pub value: ParamValue,
-    /// Calls that passed since it was first seen.
+    /// Calls that passed since it was first seen, up to eight trillion.
     pub passed: u64,
     /// Calls refused since then, up to four billion.
     pub refused: u64,

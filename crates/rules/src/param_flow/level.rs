@@ -1,8 +1,8 @@
 //! Tokens of one value, refilled continuously: at most `⌊count + burst⌋ + rate · t`
 //! in any span `t`, see [`flowgate_core::token_bucket`].
 //!
-//! The cell is the core's word of 128 bits. With it a slot of the table is as long
-//! as before: one cache line.
+//! The cell is the core's word of 128 bits, which makes a slot of the table 16 bytes
+//! longer.
 //!
 //! **Forgetting.** A value counts as limited until its bucket is full again. So
 //! nothing is lost with one that is forgotten, and when it comes back it finds

@@ -47,6 +47,7 @@ const NUMBER_BITS: u32 = 44;
 /// The last box that has a number: with boxes of a millisecond in the year 2527.
 const NUMBER_MAX: u64 = (1 << NUMBER_BITS) - 1;
 const BAD_BITS: u32 = 22;
+/// The most bad results of a box.
 const BAD_MASK: u64 = (1 << BAD_BITS) - 1;
 const ONE: u64 = 1 << BAD_BITS;
 const TOTAL_MAX: u64 = (1 << (64 - TAG_BITS - BAD_BITS)) - 1;
@@ -152,6 +153,14 @@ impl Tumbling {
             true => present.results(),
             false => Results::default(),
         }
+    }
+
+    /// Has the present box hold these results.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn fill(&self, results: Results) {
+        let tag = self.look().head << (64 - TAG_BITS);
+        let counts = tag | results.total << BAD_BITS | results.bad;
+        self.counts.store(counts, Ordering::Relaxed);
     }
 
     /// Both words when they are of this generation and of the box at `now`, or of
@@ -320,9 +329,7 @@ mod tests {
         for full in [results(TOTAL_MAX, 7), results(BAD_MASK, BAD_MASK)] {
             let window = Tumbling::new(WIDTH);
             note(&window, 1, false, 15);
-            let tag = window.head.load(Ordering::Relaxed) & TAG_MASK;
-            let before = tag << (64 - TAG_BITS) | (full.total - 1) << BAD_BITS | (full.bad - 1);
-            window.counts.store(before, Ordering::Relaxed);
+            window.fill(results(full.total - 1, full.bad - 1));
             assert_eq!(note(&window, 1, true, 16), Some((full.total, full.bad)));
             assert_eq!(window.add(1, true, at(17), || true), None);
             let noted = window.note(1, true, at(17), || true);

@@ -12,6 +12,8 @@
 use std::ops::Add;
 use std::time::Duration;
 
+use once_cell::race::OnceBox;
+
 use flowgate_core::leap_array::cell::Counter;
 use flowgate_core::leap_array::{Bucket, Renewal};
 use flowgate_core::sync::{AtomicU64, Ordering, fence};
@@ -69,11 +71,19 @@ impl Add for Results {
 /// The results of one closed state.
 #[derive(Debug)]
 pub(super) enum Window {
-    /// In a box, as a ring keeps cache lines of its own.
-    Timed(Box<LeapArray<Tally>>),
+    Timed(Timed),
     Last(LastCalls),
     /// Bad results since the last good one.
     InARow(AtomicU64),
+}
+
+/// A ring of boxes. That of a single box is made when a result comes here.
+#[derive(Debug)]
+pub(super) struct Timed {
+    interval: Duration,
+    boxes: u32,
+    /// In a box, as a ring keeps cache lines of its own.
+    ring: OnceBox<LeapArray<Tally>>,
 }
 
 /// The results of one box.
@@ -95,14 +105,17 @@ impl Window {
         match *span {
             Span::Calls(calls) => Window::Last(LastCalls::new(calls)),
             Span::InARow => Window::InARow(AtomicU64::new(0)),
-            // Rules are checked when they are loaded; one that was not gets a
-            // window that can be made.
-            Span::Time { interval, boxes } => Window::Timed(Box::new(
-                LeapArray::new(boxes, interval)
-                    .or_else(|_| LeapArray::new(1, interval))
-                    .or_else(|_| LeapArray::new(1, Duration::from_secs(1)))
-                    .expect("one window of a second is a ring"),
-            )),
+            Span::Time { interval, boxes } => {
+                let timed = Timed {
+                    interval,
+                    boxes,
+                    ring: OnceBox::new(),
+                };
+                if boxes != 1 {
+                    timed.ring();
+                }
+                Window::Timed(timed)
+            }
         }
     }
 
@@ -110,7 +123,8 @@ impl Window {
     /// at least one sees the results of all: none is lost on the decision.
     pub(super) fn note(&self, bad: bool, now: Timestamp) -> Results {
         match self {
-            Window::Timed(ring) => {
+            Window::Timed(timed) => {
+                let ring = timed.ring();
                 let mut window = ring.current(now);
                 window.add_to(|results| &results.total, 1);
                 if bad {
@@ -141,15 +155,28 @@ impl Window {
     /// The results that count at `now`. Looking moves nothing.
     pub(super) fn read(&self, now: Timestamp) -> Results {
         match self {
-            Window::Timed(ring) => {
+            Window::Timed(timed) => timed.ring.get().map_or(Results::default(), |ring| {
                 let from = now - ring.interval();
-                sum(ring
-                    .windows_unrolled(now)
-                    .filter(|window| window.start() > from))
-            }
+                let windows = ring.windows_unrolled(now);
+                sum(windows.filter(|window| window.start() > from))
+            }),
             Window::Last(calls) => calls.read(),
             Window::InARow(streak) => in_a_row(streak.load(Ordering::Relaxed)),
         }
+    }
+}
+
+impl Timed {
+    fn ring(&self) -> &LeapArray<Tally> {
+        // Rules are checked when they are loaded; one that was not gets a window
+        // that can be made.
+        let make = || {
+            LeapArray::new(self.boxes, self.interval)
+                .or_else(|_| LeapArray::new(1, self.interval))
+                .or_else(|_| LeapArray::new(1, Duration::from_secs(1)))
+                .expect("one window of a second is a ring")
+        };
+        self.ring.get_or_init(|| Box::new(make()))
     }
 }
 
