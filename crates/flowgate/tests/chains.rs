@@ -159,22 +159,23 @@ fn what_a_rule_remembers_is_dropped_by_who_loads_and_not_by_a_caller() {
             .filter(|(name, _)| name.starts_with("dropped"));
         own.map(|(_, thread)| *thread).collect()
     };
+    let call = || {
+        resources
+            .iter()
+            .for_each(|resource| assert_ne!(asked(resource), 0))
+    };
     let (loader, caller) = (thread::current().id(), |call: &(dyn Fn() + Sync)| {
         thread::scope(|scope| scope.spawn(call).join().unwrap());
     });
     // Not on this thread, which would keep their chains at hand.
-    caller(&|| {
-        for resource in &resources {
-            asked(resource);
-        }
-    });
+    caller(&call);
     // Both rules go. Their chains still have them, and no call has come since.
     load(&engine, &[]);
     assert_eq!(dropped(), []);
     caller(&|| {
-        for resource in &resources {
-            asked(resource);
-        }
+        resources
+            .iter()
+            .for_each(|resource| assert_eq!(asked(resource), 0))
     });
     assert_eq!(dropped(), [], "the callers' chains were not the last");
     engine.load_json("flow", "[]").unwrap();
