@@ -15,7 +15,7 @@ fn forgetful(rules: &str) -> (Engine, ManualClock) {
 
 fn with_rules(builder: EngineBuilder, rules: &str) -> (Engine, ManualClock) {
     let (engine, time) = built(builder.idle_timeout(ms(2 * MINUTE)));
-    engine.load_document(rules).unwrap();
+    engine.load_document(rules).expect("the rules are right");
     (engine, time)
 }
 
@@ -236,7 +236,7 @@ fn beyond_the_limit_no_name_gets_more_than_its_limit_by_moving() {
     assert!(engine.sweep().evicted > 0);
     assert!(engine.stats().resources < 4);
     assert_eq!(calls(&engine, "/a", 9) + passed(&handle, 9), 0);
-    assert_eq!(engine.resources().contains(&"/a".to_owned()), false);
+    assert!(!engine.resources().contains(&"/a".to_owned()));
     // When nothing there counts any more they have places of their own.
     assert_eq!(swept(&engine, &time, 30 * MINUTE), [""; 0]);
     assert_eq!(calls(&engine, "/a", 3) + passed(&handle, 9), 5);
