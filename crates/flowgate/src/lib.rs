@@ -8,6 +8,7 @@ mod closures;
 mod engine;
 mod entry;
 mod global;
+mod overflow;
 mod pending;
 mod protection;
 mod queued;
