@@ -45,11 +45,6 @@ pub use std::sync::atomic::{
 #[cfg(not(any(loom, shuttle)))]
 pub use std::sync::{Mutex, MutexGuard, OnceLock};
 
-#[cfg(loom)]
-pub use modelled::{Arc, Weak};
-#[cfg(not(loom))]
-pub use std::sync::{Arc, Weak};
-
 pub use cell::Cell;
 
 /// The guard of a lock under which nothing is ever half done.
