@@ -15,7 +15,7 @@ fn forgetful(rules: &str) -> (Engine, ManualClock) {
 
 fn with_rules(builder: EngineBuilder, rules: &str) -> (Engine, ManualClock) {
     let (engine, time) = built(builder.idle_timeout(ms(2 * MINUTE)));
-    engine.load_document(rules).unwrap();
+    engine.load_document(rules).expect("the rules are fine");
     (engine, time)
 }
 
