@@ -22,11 +22,11 @@
 //! found nothing and waits for its turn finds what was put back, or that there is
 //! nothing.
 //!
-//! `tests/loom.rs` has a model: callers that find, make and count, against a
-//! sweeper that throws away and puts back. Loom cannot see into `Arc`: there it is
-//! a count with the orderings of the standard library's.
+//! **Assumed** is of the standard library's `Arc` what it says of itself: that
+//! `upgrade` and `try_unwrap` are each one step on the count of strong references,
+//! ordered as above.
 
-use crate::sync::{Arc, Weak};
+use std::sync::{Arc, Weak};
 
 /// The one reference that keeps something in place.
 #[derive(Debug)]

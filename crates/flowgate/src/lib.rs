@@ -11,6 +11,7 @@ mod enter;
 mod entry;
 mod global;
 mod left;
+mod overflow;
 mod pending;
 mod protection;
 mod queued;

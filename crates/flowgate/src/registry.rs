@@ -17,13 +17,14 @@
 //! it finds all names that are in the number, and looks for its own once more.
 //!
 //! **Nobody is counted twice.** Names beyond the bound are counted together, in the
-//! *overflow*. As long as there is one, names for which a pattern may hold get no
-//! places, also where some have become free: what such a name has used up of its
-//! limit is in the overflow, and it would begin anew. It ends as any resource
-//! does, when nobody has it and it is as new. A thread that makes it says so
-//! first, then lets all that are just making something end, and only then lets
-//! anybody count there; and who counts there looks for its own name once more
-//! when it holds it.
+//! [overflow](crate::overflow). What such a name has used up of the limit of a
+//! pattern is in there; with a place of its own it would begin anew. So a name
+//! that has been counted in the overflow gets no place as long as that is there,
+//! also where some have become free (names that no pattern can be for do). The
+//! overflow ends as any resource does, when nobody has it and it is as new. Who
+//! lets a name be counted there holds the overflow, and does so in turn with who
+//! makes the name: so either it finds the name in the table, or the other finds
+//! it in the overflow.
 //!
 //! **Assumed** is of `papaya` that a look-up which begins after a name was put in
 //! finds it, and of `OnceLock` that all get the one value that was made. No model
@@ -35,17 +36,15 @@ use std::sync::{Arc, Weak};
 
 use crossbeam_utils::CachePadded;
 use flowgate_core::kept::Kept;
-use flowgate_core::sync::{AtomicBool, AtomicUsize, Cell, Mutex, MutexGuard, Ordering, unpoisoned};
+use flowgate_core::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, unpoisoned};
 use flowgate_core::{Node, Timestamp};
 use flowgate_slots::Registry as FindNode;
 
 use crate::by_name;
 use crate::engine::Shared;
+use crate::overflow::{OVERFLOW, Overflow};
 use crate::resource::{Resource, ResourceInner};
 use crate::sweep::{STEPS_BEYOND, STEPS_MAKING, Shard, Slot};
-
-/// Name of what counts the calls of resources beyond the limit.
-pub(crate) const OVERFLOW: &str = "(other resources)";
 
 /// How names are hashed; keyed at random, as they may come from outside.
 pub(crate) type NameHasher = foldhash::quality::RandomState;
@@ -74,15 +73,6 @@ pub(crate) struct Registry {
     me: Weak<Registry>,
 }
 
-/// Counts for all that have no statistics of their own.
-pub(crate) struct Overflow {
-    /// Whether somebody may be counted here. Set before anybody is.
-    pub(crate) is_open: AtomicBool,
-    found: Cell<Weak<ResourceInner>>,
-    /// Taken before the lock of a shard, never after.
-    pub(crate) kept: Mutex<Option<Slot>>,
-}
-
 impl Registry {
     pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
         let hasher = NameHasher::default();
@@ -93,11 +83,7 @@ impl Registry {
             shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
             places: AtomicUsize::new(0),
             count: AtomicUsize::new(0),
-            overflow: Overflow {
-                is_open: AtomicBool::new(false),
-                found: Cell::new(Weak::new()),
-                kept: Mutex::new(None),
-            },
+            overflow: Overflow::new(),
             hand: AtomicUsize::new(0),
             me: Weak::clone(me),
         })
@@ -118,7 +104,7 @@ impl Registry {
     /// The resource `name`, if it has statistics of its own.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<ResourceInner>> {
         let overflow = || match name == OVERFLOW {
-            true => self.known_overflow(),
+            true => self.overflow.known(),
             false => None,
         };
         self.own(name).or_else(overflow)
@@ -126,7 +112,7 @@ impl Registry {
 
     /// Where calls of `name` are counted, if they are.
     pub(crate) fn lives_in(&self, name: &str) -> Option<Arc<ResourceInner>> {
-        self.own(name).or_else(|| self.known_overflow())
+        self.own(name).or_else(|| self.overflow.known())
     }
 
     fn own(&self, name: &str) -> Option<Arc<ResourceInner>> {
@@ -141,21 +127,13 @@ impl Registry {
         self.names.pin().get(name)?.upgrade()
     }
 
-    fn known_overflow(&self) -> Option<Arc<ResourceInner>> {
-        let found = self.overflow.found.load().upgrade();
-        found.or_else(|| {
-            let kept = unpoisoned(self.overflow.kept.lock());
-            kept.as_ref().map(|slot| slot.resource.hold())
-        })
-    }
-
     pub(crate) fn for_each(&self, mut visit: impl FnMut(&ResourceInner)) {
         let names = self.names.pin();
         for (name, found) in &names {
             let found = found.upgrade().or_else(|| self.own_in_turn(name));
             found.iter().for_each(|resource| visit(resource));
         }
-        let overflow = self.known_overflow();
+        let overflow = self.overflow.known();
         overflow.iter().for_each(|resource| visit(resource));
     }
 
@@ -239,13 +217,12 @@ impl Registry {
     /// names it.
     fn has_place(&self, name: &str) -> bool {
         let is_full = self.count.load(Ordering::Acquire) >= self.shared.limits.resources_max;
-        // Acquire: who finds it closed finds what it has done before.
-        let is_open = || self.overflow.is_open.load(Ordering::Acquire);
-        if !is_full && !is_open() {
+        if !is_full && !self.overflow.is_open() {
             return true;
         }
         let (_, plan) = self.shared.plan.load();
-        plan.names(name) || !(is_full || plan.rules.has_patterns())
+        let may_move = || !plan.rules.has_patterns() || !self.overflow.may_know(self.hash(name));
+        plan.names(name) || (!is_full && may_move())
     }
 
     /// Takes a place, in turn with all that make something of this name.
@@ -271,9 +248,12 @@ impl Registry {
     }
 
     fn shard_of(&self, name: &str) -> &Mutex<Shard> {
-        // By the upper bits: the table looks at the others.
-        let hash = self.hasher.hash_one(name) >> 32;
-        &self.shards[hash as usize % SHARDS]
+        // By bits that the table does not look at first.
+        &self.shards[(self.hash(name) >> 32) as usize % SHARDS]
+    }
+
+    fn hash(&self, name: &str) -> u64 {
+        self.hasher.hash_one(name)
     }
 
     // Beyond the limit.
@@ -296,9 +276,8 @@ impl Registry {
         {
             return made;
         }
-        let overflow = self.overflow();
-        // What made room for another may have made some for this name.
-        if let Some(own) = self.own(name) {
+        let overflow = self.overflow.open(|| self.new_overflow());
+        if let Some(own) = self.join_overflow(name) {
             return own;
         }
         if is_look_up {
@@ -314,7 +293,7 @@ impl Registry {
     fn make_room(&self) -> bool {
         let now = self.shared.clock.now();
         let closed = self.sweep_overflow(now);
-        closed || (0..SHARDS_BEYOND).any(|_| self.make_room_in_next(now))
+        closed | (0..SHARDS_BEYOND).any(|_| self.make_room_in_next(now))
     }
 
     fn make_room_in_next(&self, now: Timestamp) -> bool {
@@ -328,41 +307,26 @@ impl Registry {
         !gone.is_empty()
     }
 
-    fn overflow(&self) -> Arc<ResourceInner> {
-        let found = self.overflow.found.load().upgrade();
-        found.unwrap_or_else(|| self.make_overflow())
+    fn new_overflow(&self) -> Slot {
+        let resource = ResourceInner::new(OVERFLOW, &self.shared);
+        Slot::new(Kept::new(resource), self.shared.clock.now())
     }
 
-    #[cold]
-    fn make_overflow(&self) -> Arc<ResourceInner> {
-        let mut kept = unpoisoned(self.overflow.kept.lock());
-        if let Some(slot) = &*kept {
-            return slot.resource.hold();
+    /// The name is counted in the overflow from now on, which the caller holds;
+    /// or, if it has one by now, in a resource of its own.
+    fn join_overflow(&self, name: &str) -> Option<Arc<ResourceInner>> {
+        let _turn = take_turn(self.shard_of(name));
+        if let Some(own) = self.names.pin().get(name) {
+            return own.upgrade();
         }
-        // Release, as the locks after it: who has its turn later sees it.
-        self.overflow.is_open.store(true, Ordering::Release);
-        for shard in &self.shards {
-            drop(take_turn(shard));
-        }
-        let now = self.shared.clock.now();
-        let slot = Slot::new(Kept::new(ResourceInner::new(OVERFLOW, &self.shared)), now);
-        let overflow = slot.resource.hold();
-        self.overflow.tell(&slot);
-        *kept = Some(slot);
-        overflow
+        self.overflow.join(self.hash(name));
+        None
     }
 
     fn count_overflow(&self) {
         let overflowed = &self.shared.counters.overflowed_resources;
         // Relaxed: a figure.
         overflowed.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Overflow {
-    /// Where it is found from now on.
-    pub(crate) fn tell(&self, slot: &Slot) {
-        self.found.store(slot.resource.found_by());
     }
 }
 

@@ -37,7 +37,8 @@ use flowgate_core::sync::Ordering;
 use flowgate_rules::{Idle, Whose};
 use flowgate_slots::ChainPlan;
 
-use crate::registry::{OVERFLOW, Registry, take_turn};
+use crate::overflow::OVERFLOW;
+use crate::registry::{Registry, take_turn};
 use crate::resource::ResourceInner;
 
 /// How far a hand moves at once.
@@ -353,11 +354,10 @@ impl Registry {
     /// Ends the overflow if nobody would miss it, unless others look at it; whether
     /// it has.
     pub(crate) fn sweep_overflow(&self, now: Timestamp) -> bool {
-        // Relaxed: who misses it comes again.
-        if !self.overflow.is_open.load(Ordering::Relaxed) {
+        if !self.overflow.is_open() {
             return false;
         }
-        let Ok(mut kept) = self.overflow.kept.try_lock() else {
+        let Some(mut kept) = self.overflow.try_turn() else {
             return false;
         };
         let mut look = Look::new(self, now);
@@ -380,8 +380,7 @@ impl Registry {
             Taken::Gone(gone) => {
                 look.plan().rules.forget(OVERFLOW, Whose::Many);
                 look.note_callers(&gone);
-                // Release: who finds it closed finds that all is forgotten.
-                self.overflow.is_open.store(false, Ordering::Release);
+                self.overflow.close();
                 return true;
             }
             Taken::Stays(resource) | Taken::Moved(resource) => resource,

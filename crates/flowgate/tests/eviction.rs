@@ -15,7 +15,7 @@ fn forgetful(rules: &str) -> (Engine, ManualClock) {
 
 fn with_rules(builder: EngineBuilder, rules: &str) -> (Engine, ManualClock) {
     let (engine, time) = built(builder.idle_timeout(ms(2 * MINUTE)));
-    engine.load_document(rules).expect("the rules are right");
+    engine.load_document(rules).expect("the rules are fine");
     (engine, time)
 }
 
@@ -236,7 +236,10 @@ fn beyond_the_limit_no_name_gets_more_than_its_limit_by_moving() {
     assert!(engine.sweep().evicted > 0);
     assert!(engine.stats().resources < 4);
     assert_eq!(calls(&engine, "/a", 9) + passed(&handle, 9), 0);
-    assert!(!engine.resources().contains(&"/a".to_owned()));
+    // One that was not counted with the others has a place at once.
+    assert_eq!(calls(&engine, "/new", 9), 5);
+    let has = |name: &str| engine.resources().contains(&name.to_owned());
+    assert!(has("/new") && has("(other resources)") && !has("/a"));
     // When nothing there counts any more they have places of their own.
     assert_eq!(swept(&engine, &time, 30 * MINUTE), [""; 0]);
     assert_eq!(calls(&engine, "/a", 3) + passed(&handle, 9), 5);
@@ -259,7 +262,8 @@ fn where_no_pattern_holds_free_places_are_taken_at_once() {
     engine.sweep();
     assert_eq!(calls(&engine, "c", 1), 1);
     at(&time, 4 * MINUTE);
-    assert_eq!((calls(&engine, "c", 1), engine.sweep().evicted), (1, 2));
+    assert_eq!(calls(&engine, "c", 1), 1);
+    engine.sweep();
     assert_eq!(passed(&handle, 1), 1);
     assert_eq!(engine.resources(), ["c", "d"]);
 }
