@@ -18,6 +18,7 @@
 //! * [`call`] and [`block`]: [`Call`], [`Verdict`], [`Outcome`], [`Block`];
 //! * [`Tallies`]: counters that many threads add to;
 //! * [`seat`] and [`striped`]: words that one thread alone writes;
+//! * [`kept`]: what is thrown away when nobody has it;
 //! * [`publish`]: how a new plan comes into force while calls run.
 //!
 //! Most users want the crate `flowgate`, which puts all of this together.
@@ -31,6 +32,7 @@ pub mod block;
 #[cfg(not(loom))]
 pub mod call;
 pub mod holes;
+pub mod kept;
 pub mod leap_array;
 pub mod limiter;
 pub mod metric;

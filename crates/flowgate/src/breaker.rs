@@ -113,6 +113,8 @@ impl Breaker {
             &mut dyn FnMut(flowgate_rules::Change),
         ) -> bool,
     ) -> bool {
+        // Nobody forgets the state that is acted on.
+        let _kept = self.engine.registry.find(self.state_name());
         let state = self
             .entry
             .state_for(self.state_name(), &self.engine.shared.settings);

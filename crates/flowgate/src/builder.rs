@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use flowgate_core::publish::Published;
+use flowgate_core::publish::{Published, StandIn};
 use flowgate_core::sync::{AtomicBool, Mutex};
 use flowgate_core::{Clock, GeometryError, NodeSettings};
 use flowgate_rules::system::Machine;
@@ -14,6 +14,7 @@ use crate::engine::{Counters, Engine, Limits, Shared};
 use crate::protection::{Protection, Totals};
 use crate::registry::{NoResources, Registry};
 use crate::sampler::{SamplingSettings, SystemSampler};
+use crate::visit::Compiled;
 
 /// A chain has at most 64 slots; the rest is for those that come with Flowgate.
 const CUSTOM_SLOTS_MAX: usize = 32;
@@ -52,6 +53,9 @@ pub enum BuildError {
     /// A limit of nothing.
     #[error("{0}: 0 would leave nothing to count with; give 1 or more")]
     Limit(&'static str),
+    /// An idle timeout below a second.
+    #[error("idle timeout: {0:?} is too short; give 1 s or more")]
+    IdleTimeout(Duration),
     /// A sampler that would never rest.
     #[error("sampling interval: {0:?} is too short; give 1 ms or more")]
     SamplingInterval(Duration),
@@ -72,7 +76,8 @@ impl Default for EngineBuilder {
             breaker_observers: Observers::default(),
             jitter_seed: None,
             limits: Limits {
-                resources_max: 10_000,
+                resources_max: 100_000,
+                idle_timeout: Duration::from_secs(600),
                 origins_max: 200,
                 contexts_max: 200,
                 callers_max: 10_000,
@@ -160,13 +165,23 @@ impl EngineBuilder {
         self
     }
 
-    /// The most resources with statistics of their own, about 11 KB each at the
-    /// default second view, and as much again per processor (16 at most) where
-    /// threads meet. Default: 10,000. Resources that a rule names are
-    /// always among them; others beyond the limit are guarded by the rules that
-    /// match them, and counted together.
+    /// The most resources with statistics of their own. One takes some 300 bytes,
+    /// and from its first call on about 11 KB at the default second view, and as
+    /// much again per processor (16 at most) where threads meet. Default:
+    /// 100,000. Resources that a rule names are always among them; others beyond
+    /// the limit are guarded by the rules that match them, and counted together.
     pub fn resources_max(mut self, resources: usize) -> Self {
         self.limits.resources_max = resources;
+        self
+    }
+
+    /// How long a resource is kept that nobody calls: after this time, and twice
+    /// this at the latest if new resources come or [`Engine::sweep`] is called, it
+    /// is forgotten, unless somebody holds a handle, a rule names it, or
+    /// something that it or a rule remembers of it still matters. Near the limit
+    /// on resources a minute is enough. Default: 10 minutes; at least 1 s.
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.idle_timeout = timeout;
         self
     }
 
@@ -289,6 +304,9 @@ impl EngineBuilder {
                 return Err(BuildError::Limit(name));
             }
         }
+        if self.limits.idle_timeout < Duration::from_secs(1) {
+            return Err(BuildError::IdleTimeout(self.limits.idle_timeout));
+        }
         if self.sampling.interval < Duration::from_millis(1) {
             return Err(BuildError::SamplingInterval(self.sampling.interval));
         }
@@ -329,6 +347,7 @@ impl EngineBuilder {
             custom,
             kinds,
             settings,
+            unmade: StandIn::new(Compiled::default()),
             loading: Mutex::default(),
         });
         let registry = Registry::new(Arc::clone(&shared));

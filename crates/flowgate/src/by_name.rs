@@ -53,6 +53,13 @@ pub(crate) fn remember(hash: u64, resource: &Arc<ResourceInner>) {
     });
 }
 
+/// An engine has ended: nobody asks it by name any more. Other threads keep at
+/// most the few words that a `Weak` stands for.
+#[cold]
+pub(crate) fn let_go() {
+    let _ = AT_HAND.try_with(AtHand::clear);
+}
+
 /// 0 is nobody's.
 #[inline]
 fn number(hash: u64) -> u64 {

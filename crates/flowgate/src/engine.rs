@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use flowgate_core::node::RawFigures;
-use flowgate_core::publish::Published;
+use flowgate_core::publish::{Published, StandIn};
 use flowgate_core::sync::{
     AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, unpoisoned,
 };
@@ -23,6 +24,8 @@ use crate::registry::Registry;
 use crate::request::{Request, Spec};
 use crate::resource::{Resource, ResourceRef};
 use crate::sampler::Sample;
+use crate::sweep::Swept;
+use crate::visit::Compiled;
 
 /// What one or many services are guarded by: a clock, the resources and their
 /// statistics, and the rules in force.
@@ -60,6 +63,8 @@ pub(crate) struct Shared {
     pub(crate) kinds: Arc<SlotKinds>,
     pub(crate) settings: Settings,
     pub(crate) protection: Protection,
+    /// The chain of a resource that was never used.
+    pub(crate) unmade: StandIn<Compiled>,
     /// Held while a document is put in force: loaders take turns.
     pub(crate) loading: Mutex<Left>,
 }
@@ -68,6 +73,7 @@ pub(crate) struct Shared {
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
     pub(crate) resources_max: usize,
+    pub(crate) idle_timeout: Duration,
     pub(crate) origins_max: usize,
     pub(crate) contexts_max: usize,
     pub(crate) callers_max: usize,
@@ -78,6 +84,7 @@ pub(crate) struct Limits {
 /// read with `Relaxed`: figures that nothing else is read after.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
+    pub(crate) evicted_resources: AtomicU64,
     pub(crate) overflowed_resources: AtomicU64,
     pub(crate) overflowed_origins: AtomicU64,
     pub(crate) overflowed_contexts: AtomicU64,
@@ -102,6 +109,8 @@ impl Counters {
 pub struct EngineStats {
     /// Resources with statistics of their own.
     pub resources: usize,
+    /// Resources that were forgotten because nobody called them any more.
+    pub evicted_resources: u64,
     /// Look-ups of resources beyond the limit on resources: their calls are
     /// guarded, and counted together.
     pub overflowed_resources: u64,
@@ -372,6 +381,20 @@ impl Engine {
         Ok(report)
     }
 
+    // Idle resources.
+
+    /// Forgets the resources that nobody has called for the builder's
+    /// [`idle_timeout`](EngineBuilder::idle_timeout) and nothing would miss, and
+    /// says what it has found. Goes over all resources once, on this thread, in
+    /// short steps: calls do not wait for it.
+    ///
+    /// New resources do a piece of this each, so memory is bounded without it.
+    /// To have it back after a peak, also if no new resources come, call this now
+    /// and then, for example each minute.
+    pub fn sweep(&self) -> Swept {
+        self.registry.sweep()
+    }
+
     // The switch.
 
     /// Switches all guarding on or off: while off, every call passes, and
@@ -389,16 +412,17 @@ impl Engine {
 
     // Figures.
 
-    /// The figures of the resource `name`, if it was ever asked for. Looking
-    /// makes nothing.
+    /// The figures of the resource `name`, if it is known: it was asked for, and
+    /// not forgotten since. Looking makes nothing.
     pub fn node(&self, name: &str) -> Option<NodeSnapshot> {
         let resource = self.registry.find(name)?;
         Some(resource.node.snapshot(self.clock().now()))
     }
 
-    /// The figures of one origin of a resource, if it ever called it.
+    /// The figures of one origin of a resource, if it is known to have called it.
     pub fn origin_node(&self, name: &str, origin: &str) -> Option<NodeSnapshot> {
-        let node = self.registry.find(name)?.origins.find(origin)?;
+        let resource = self.registry.find(name)?;
+        let node = resource.known_callers()?.origins.find(origin)?;
         Some(node.snapshot(self.clock().now()))
     }
 
@@ -407,7 +431,8 @@ impl Engine {
     /// only if the engine was built so, or a rule asks for it.
     pub fn context_node(&self, name: &str, context: &str) -> Option<NodeSnapshot> {
         let context = crate::request::context_or_default(context);
-        let node = self.registry.find(name)?.contexts.find(context)?;
+        let resource = self.registry.find(name)?;
+        let node = resource.known_callers()?.contexts.find(context)?;
         Some(node.snapshot(self.clock().now()))
     }
 
@@ -451,6 +476,7 @@ impl Engine {
         let counters = &self.shared.counters;
         EngineStats {
             resources: self.registry.len(),
+            evicted_resources: read(&counters.evicted_resources),
             overflowed_resources: read(&counters.overflowed_resources),
             callers: counters.callers.load(Ordering::Relaxed),
             overflowed_origins: read(&counters.overflowed_origins),
@@ -461,6 +487,13 @@ impl Engine {
             sampler_faults: self.shared.protection.sampling.faults(),
             generation: self.shared.plan.generation(),
         }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        crate::visit::let_go();
+        crate::by_name::let_go();
     }
 }
 

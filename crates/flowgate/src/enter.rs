@@ -187,7 +187,7 @@ fn go<'a, A: Answer<'a>>(
     wait: Wait,
     aside: impl FnOnce(ResourceRef<'a>, Detour) -> A,
 ) -> A {
-    let resource = if resource.overflows() {
+    let resource = if resource.is_homeless() {
         resource.at_home()
     } else {
         resource

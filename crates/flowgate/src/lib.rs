@@ -4,6 +4,7 @@ mod breaker;
 mod builder;
 mod by_name;
 mod call_error;
+mod callers;
 mod closures;
 mod engine;
 mod enter;
@@ -17,6 +18,7 @@ mod registry;
 mod request;
 mod resource;
 mod sampler;
+mod sweep;
 mod visit;
 
 pub use breaker::Breaker;
@@ -31,6 +33,7 @@ pub use pending::Pending;
 pub use request::Request;
 pub use resource::Resource;
 pub use sampler::{HostSampler, Sample, SystemSampler};
+pub use sweep::Swept;
 
 pub use flowgate_core::{
     Accounting, Arg, Block, BlockKind, Call, Clock, Departure, GeometryError, ManualClock, Measure,
@@ -44,10 +47,10 @@ pub use flowgate_rules::{
     Accountings, Authority, AuthorityRule, Bbr, BreakerStrategy, BreakerTransition, Cause,
     CircuitFigures, CircuitState, ControlBehavior, Decide, Decision, Degrade, DegradeRule, Dialect,
     Duplicate, Fault, Fields, Flow, FlowRule, Forced, Golang, GolangRule, GolangSpec, Grade, Head,
-    HitCounts, InForce, Isolation, IsolationRule, KindReport, KindSpec, Kinds, LimitApp,
+    HitCounts, Idle, InForce, Isolation, IsolationRule, KindReport, KindSpec, Kinds, LimitApp,
     ListStrategy, LoadOptions, LoadReport, Matching, OnInvalid, Place, Results, RuleEntry,
     RuleError, RuleInfo, RuleKind, RuleMode, RuleSet, RuleTable, Scope, Settings, Strategy, System,
-    SystemRule, Warning, Written,
+    SystemRule, Warning, Whose, Written,
     field::{Choice, FieldKind, FieldSpec, Mode},
     flow::MemoryLimits,
     param_flow::{HotValue, Param, ParamFlow, ParamFlowRule, ParamItem, ParamState, ParamValue},

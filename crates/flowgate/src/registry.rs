@@ -1,29 +1,29 @@
-//! The resources of an engine, by name; and the origins and contexts of one
-//! resource.
+//! The resources of an engine, by name.
 //!
-//! **Looking up takes no lock.** Names are put into a `papaya` table and never
-//! taken out, so what was found stays true. A thread has what it calls by name
-//! [at hand](crate::by_name).
+//! **Looking up takes no lock.** A `papaya` table leads from names to weak
+//! references; the one strong reference is in a shard (see [`sweep`](crate::sweep)),
+//! until the resource is forgotten. What was found is the caller's as long as it
+//! holds it, and is not forgotten meanwhile: see `core::kept`.
 //!
-//! **Names may come from clients**, who may choose them so that they meet in a
-//! table. The hash is seeded at random for each engine and no secret of a
-//! cryptographer's: who can measure times finely enough could find names that
-//! meet. What that gives is bounded, as the number of names in a table is: look-ups
-//! that take as long as there are names that meet, for those names.
-//!
-//! **Making takes turns**, once per name. Who has its turn looks for the name
-//! again, so two threads that come with one new name get one node. It then
-//! compares the number of names with the bound, puts the name in, and only then
-//! raises the number.
+//! **Making takes turns**, per shard of names. Who has its turn looks for the name
+//! again, so two threads that come with one new name get one node. It then takes a
+//! place, puts the name in, and only then raises the number of resources. Whoever
+//! sweeps the shard has the same turn, so then each name in the table leads to a
+//! resource, and a caller that finds nothing behind a name waits for a few steps.
 //!
 //! **Nobody is counted elsewhere whose name has a place.** A thread that finds the
-//! bound reached takes no turn; but the last place may just have been taken for
-//! its own name. The numbers are raised with release and read with acquire: so it
-//! finds all names that are in the number, and looks for its own once more.
+//! number at its bound takes no turn; but the last place may just have been taken
+//! for its own name. The number is raised with release and read with acquire: so
+//! it finds all names that are in the number, and looks for its own once more.
 //!
-//! The number of origins and contexts of all resources together is raised by
-//! threads that take turns at different locks. It may exceed its bound by as many
-//! as are making one at that moment.
+//! **Nobody is counted twice.** Names beyond the bound are counted together, in the
+//! *overflow*. As long as there is one, names for which a pattern may hold get no
+//! places, also where some have become free: what such a name has used up of its
+//! limit is in the overflow, and it would begin anew. It ends as any resource
+//! does, when nobody has it and it is as new. A thread that makes it says so
+//! first, then lets all that are just making something end, and only then lets
+//! anybody count there; and who counts there looks for its own name once more
+//! when it holds it.
 //!
 //! **Assumed** is of `papaya` that a look-up which begins after a name was put in
 //! finds it, and of `OnceLock` that all get the one value that was made. No model
@@ -33,47 +33,72 @@
 use std::hash::BuildHasher;
 use std::sync::{Arc, Weak};
 
-use flowgate_core::sync::{
-    AtomicU64, AtomicUsize, Mutex, MutexGuard, OnceLock, Ordering, unpoisoned,
-};
-use flowgate_core::{Node, NodeSettings, Timestamp};
+use crossbeam_utils::CachePadded;
+use flowgate_core::kept::Kept;
+use flowgate_core::sync::{AtomicBool, AtomicUsize, Cell, Mutex, MutexGuard, Ordering, unpoisoned};
+use flowgate_core::{Node, Timestamp};
 use flowgate_slots::Registry as FindNode;
-use foldhash::quality::RandomState;
 
 use crate::by_name;
 use crate::engine::Shared;
 use crate::resource::{Resource, ResourceInner};
+use crate::sweep::{STEPS_BEYOND, STEPS_MAKING, Shard, Slot};
 
 /// Name of what counts the calls of resources beyond the limit.
 pub(crate) const OVERFLOW: &str = "(other resources)";
 
+/// How names are hashed; keyed at random, as they may come from outside.
+pub(crate) type NameHasher = foldhash::quality::RandomState;
+type Names = papaya::HashMap<Arc<str>, Weak<ResourceInner>, NameHasher>;
+
+/// Locks for making. Of shuttle's schedules one would not be like another if
+/// which names share a lock were a matter of chance.
+const SHARDS: usize = if cfg!(shuttle) { 1 } else { 64 };
+
+/// In how many of them a call beyond the limit looks for room.
+const SHARDS_BEYOND: usize = 4;
+
 /// All resources of an engine.
-///
-/// Looking up takes no lock. Making does, once per name: two threads that come
-/// with one new name must not end with one of them counted elsewhere because
-/// the other has just taken the last place.
 pub(crate) struct Registry {
-    shared: Arc<Shared>,
-    by_name: papaya::HashMap<Arc<str>, Arc<ResourceInner>, RandomState>,
-    hasher: RandomState,
-    /// Raised after the resource was put in.
-    count: AtomicUsize,
-    making: Mutex<()>,
-    /// Counts for all that have no statistics of their own.
-    overflow: OnceLock<Arc<ResourceInner>>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) names: Names,
+    hasher: NameHasher,
+    pub(crate) shards: Box<[CachePadded<Mutex<Shard>>]>,
+    /// Places taken: never more than there are but for names that must have one.
+    pub(crate) places: AtomicUsize,
+    /// Names in the table. Raised after one was put in.
+    pub(crate) count: AtomicUsize,
+    pub(crate) overflow: Overflow,
+    /// The shard that those beyond the limit look at next.
+    hand: AtomicUsize,
     me: Weak<Registry>,
+}
+
+/// Counts for all that have no statistics of their own.
+pub(crate) struct Overflow {
+    /// Whether somebody may be counted here. Set before anybody is.
+    pub(crate) is_open: AtomicBool,
+    found: Cell<Weak<ResourceInner>>,
+    /// Taken before the lock of a shard, never after.
+    pub(crate) kept: Mutex<Option<Slot>>,
 }
 
 impl Registry {
     pub(crate) fn new(shared: Arc<Shared>) -> Arc<Self> {
-        let hasher = RandomState::default();
+        let hasher = NameHasher::default();
         Arc::new_cyclic(|me| Registry {
             shared,
-            by_name: papaya::HashMap::with_hasher(hasher.clone()),
+            names: Names::with_hasher(hasher.clone()),
             hasher,
+            shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
+            places: AtomicUsize::new(0),
             count: AtomicUsize::new(0),
-            making: Mutex::new(()),
-            overflow: OnceLock::new(),
+            overflow: Overflow {
+                is_open: AtomicBool::new(false),
+                found: Cell::new(Weak::new()),
+                kept: Mutex::new(None),
+            },
+            hand: AtomicUsize::new(0),
             me: Weak::clone(me),
         })
     }
@@ -88,33 +113,64 @@ impl Registry {
         self.count.load(Ordering::Relaxed)
     }
 
+    // Looking.
+
     /// The resource `name`, if it has statistics of its own.
     pub(crate) fn find(&self, name: &str) -> Option<Arc<ResourceInner>> {
-        let found = self.by_name.pin().get(name).cloned();
-        let overflow = || self.overflow.get().filter(|_| name == OVERFLOW).cloned();
-        found.or_else(overflow)
+        let overflow = || match name == OVERFLOW {
+            true => self.known_overflow(),
+            false => None,
+        };
+        self.own(name).or_else(overflow)
+    }
+
+    /// Where calls of `name` are counted, if they are.
+    pub(crate) fn lives_in(&self, name: &str) -> Option<Arc<ResourceInner>> {
+        self.own(name).or_else(|| self.known_overflow())
+    }
+
+    fn own(&self, name: &str) -> Option<Arc<ResourceInner>> {
+        let found = self.names.pin().get(name).map(Weak::upgrade)?;
+        found.or_else(|| self.own_in_turn(name))
+    }
+
+    /// The same where a name has led to nothing: somebody sweeps.
+    #[cold]
+    fn own_in_turn(&self, name: &str) -> Option<Arc<ResourceInner>> {
+        let _turn = take_turn(self.shard_of(name));
+        self.names.pin().get(name)?.upgrade()
+    }
+
+    fn known_overflow(&self) -> Option<Arc<ResourceInner>> {
+        let found = self.overflow.found.load().upgrade();
+        found.or_else(|| {
+            let kept = unpoisoned(self.overflow.kept.lock());
+            kept.as_ref().map(|slot| slot.resource.hold())
+        })
     }
 
     pub(crate) fn for_each(&self, mut visit: impl FnMut(&ResourceInner)) {
-        let resources = self.by_name.pin();
-        let overflow = self.overflow.get();
-        resources
-            .values()
-            .chain(overflow)
-            .for_each(|resource| visit(resource));
+        let names = self.names.pin();
+        for (name, found) in &names {
+            let found = found.upgrade().or_else(|| self.own_in_turn(name));
+            found.iter().for_each(|resource| visit(resource));
+        }
+        let overflow = self.known_overflow();
+        overflow.iter().for_each(|resource| visit(resource));
     }
+
+    // Finding or making.
 
     /// The resource `name`, made if it is new: a handle, which may be kept.
     #[inline]
     pub(crate) fn resource(self: &Arc<Self>, name: &str) -> Resource {
-        let inner = match self.by_name.pin().get(name) {
-            Some(found) => Arc::clone(found),
-            None => self.make(name).unwrap_or_else(|| self.overflowing(name)),
-        };
-        let registry = Arc::clone(self);
+        let found = self.names.pin().get(name).and_then(Weak::upgrade);
+        let inner = found
+            .or_else(|| self.make(name))
+            .unwrap_or_else(|| self.homeless(name));
         Resource {
             inner,
-            _registry: registry,
+            _registry: Arc::clone(self),
         }
     }
 
@@ -130,77 +186,170 @@ impl Registry {
     }
 
     fn look_up_for_call(&self, name: &str, hash: u64) -> Arc<ResourceInner> {
-        match self.by_name.pin().get(name) {
-            Some(found) => {
-                by_name::remember(hash, found);
-                Arc::clone(found)
-            }
-            None => self.make(name).unwrap_or_else(|| self.overflow_for(name)),
+        if let Some(found) = self.names.pin().get(name).and_then(Weak::upgrade) {
+            by_name::remember(hash, &found);
+            return found;
         }
+        self.make(name).unwrap_or_else(|| self.beyond(name, true))
+    }
+
+    /// The same for a call of a handle that was taken beyond the limit.
+    #[cold]
+    pub(crate) fn home_of(&self, name: &str) -> Arc<ResourceInner> {
+        let found = self.own(name).or_else(|| self.make(name));
+        found.unwrap_or_else(|| self.beyond(name, false))
     }
 
     /// The resource `name` with statistics of its own; `None` if it has none
     /// and there is no place for it.
     #[cold]
-    pub(crate) fn make(&self, name: &str) -> Option<Arc<ResourceInner>> {
+    fn make(&self, name: &str) -> Option<Arc<ResourceInner>> {
         if !self.has_place(name) {
             // Whoever took the last place may have done so for this name.
-            return self.by_name.pin().get(name).cloned();
+            return self.own(name);
         }
-        let _turn = take_turn(&self.making);
-        let resources = self.by_name.pin();
-        if let Some(made) = resources.get(name) {
-            return Some(Arc::clone(made));
+        let now = self.shared.clock.now();
+        let mut shard = take_turn(self.shard_of(name));
+        let names = self.names.pin();
+        if let Some(made) = names.get(name).and_then(Weak::upgrade) {
+            return Some(made);
         }
-        if !self.has_place(name) {
+        if !self.take_place(name) {
             return None;
         }
-        let inner = Arc::new(ResourceInner::new(name, name, &self.shared));
-        resources.insert(Arc::clone(&inner.name), Arc::clone(&inner));
+        let kept = Kept::new(ResourceInner::new(name, &self.shared));
+        let inner = kept.hold();
+        names.insert(Arc::clone(&inner.name), kept.found_by());
         // Release: who sees the number finds the resource.
         self.count.fetch_add(1, Ordering::Release);
+        let gone = shard.sweep(self, now, STEPS_MAKING).gone;
+        shard.keep(kept, now);
+        drop(shard);
+        drop(gone);
         Some(inner)
     }
 
     /// Under what name rules keep what they remember of the calls of `name`.
     pub(crate) fn state_name<'n>(&self, name: &'n str) -> &'n str {
-        let has_own = self.by_name.pin().contains_key(name) || self.has_place(name);
+        let has_own = self.own(name).is_some() || self.has_place(name);
         if has_own { name } else { OVERFLOW }
     }
 
     /// Whether one more resource has a place, or must have one because a rule
     /// names it.
     fn has_place(&self, name: &str) -> bool {
-        if self.count.load(Ordering::Acquire) < self.shared.limits.resources_max {
+        let is_full = self.count.load(Ordering::Acquire) >= self.shared.limits.resources_max;
+        // Acquire: who finds it closed finds what it has done before.
+        let is_open = || self.overflow.is_open.load(Ordering::Acquire);
+        if !is_full && !is_open() {
             return true;
         }
         let (_, plan) = self.shared.plan.load();
-        plan.rules.names(name) || plan.rules.looks_at(name)
+        plan.names(name) || !(is_full || plan.rules.has_patterns())
     }
 
-    fn overflow_for(&self, name: &str) -> Arc<ResourceInner> {
-        let (_, plan) = self.shared.plan.load();
-        if plan.rules.has_patterns() {
-            return self.overflowing(name);
+    /// Takes a place, in turn with all that make something of this name.
+    fn take_place(&self, name: &str) -> bool {
+        if !self.has_place(name) {
+            return false;
         }
-        self.count_overflow();
-        Arc::clone(self.overflow())
+        let max = self.shared.limits.resources_max;
+        // Relaxed: the number stands for itself.
+        let taken = self
+            .places
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |places| {
+                (places < max).then_some(places + 1)
+            });
+        if taken.is_ok() {
+            return true;
+        }
+        let must = self.shared.plan.load().1.names(name);
+        if must {
+            self.places.fetch_add(1, Ordering::Relaxed);
+        }
+        must
     }
 
-    /// A resource beyond the limit: counted with the others beyond it, guarded
-    /// by the rules that match its own name. It moves to a place of its own as
-    /// soon as a rule names it.
-    fn overflowing(&self, name: &str) -> Arc<ResourceInner> {
+    fn shard_of(&self, name: &str) -> &Mutex<Shard> {
+        // By the upper bits: the table looks at the others.
+        let hash = self.hasher.hash_one(name) >> 32;
+        &self.shards[hash as usize % SHARDS]
+    }
+
+    // Beyond the limit.
+
+    /// A handle beyond the limit. It moves to a place of its own as soon as there
+    /// is one.
+    #[cold]
+    fn homeless(&self, name: &str) -> Arc<ResourceInner> {
         self.count_overflow();
         let registry = Weak::clone(&self.me);
-        let overflow = self.overflow();
-        let inner = ResourceInner::counting_with(name, OVERFLOW, &self.shared, overflow, registry);
-        Arc::new(inner)
+        Arc::new(ResourceInner::homeless(name, &self.shared, registry))
     }
 
-    fn overflow(&self) -> &Arc<ResourceInner> {
-        let make = || Arc::new(ResourceInner::new(OVERFLOW, OVERFLOW, &self.shared));
-        self.overflow.get_or_init(make)
+    /// A call beyond the limit: counted with the others beyond it, guarded by the
+    /// rules that match its own name.
+    #[cold]
+    fn beyond(&self, name: &str, is_look_up: bool) -> Arc<ResourceInner> {
+        if self.make_room()
+            && let Some(made) = self.make(name)
+        {
+            return made;
+        }
+        let overflow = self.overflow();
+        // What made room for another may have made some for this name.
+        if let Some(own) = self.own(name) {
+            return own;
+        }
+        if is_look_up {
+            self.count_overflow();
+        }
+        match self.shared.plan.load().1.rules.has_patterns() {
+            true => Arc::new(ResourceInner::guest(name, overflow)),
+            false => overflow,
+        }
+    }
+
+    /// Looks at a few resources, unless others do; whether one was forgotten.
+    fn make_room(&self) -> bool {
+        let now = self.shared.clock.now();
+        let closed = self.sweep_overflow(now);
+        closed || (0..SHARDS_BEYOND).any(|_| self.make_room_in_next(now))
+    }
+
+    fn make_room_in_next(&self, now: Timestamp) -> bool {
+        // Relaxed: any shard will do.
+        let hand = self.hand.fetch_add(1, Ordering::Relaxed) % SHARDS;
+        let Ok(mut shard) = self.shards[hand].try_lock() else {
+            return false;
+        };
+        let gone = shard.sweep(self, now, STEPS_BEYOND).gone;
+        drop(shard);
+        !gone.is_empty()
+    }
+
+    fn overflow(&self) -> Arc<ResourceInner> {
+        let found = self.overflow.found.load().upgrade();
+        found.unwrap_or_else(|| self.make_overflow())
+    }
+
+    #[cold]
+    fn make_overflow(&self) -> Arc<ResourceInner> {
+        let mut kept = unpoisoned(self.overflow.kept.lock());
+        if let Some(slot) = &*kept {
+            return slot.resource.hold();
+        }
+        // Release, as the locks after it: who has its turn later sees it.
+        self.overflow.is_open.store(true, Ordering::Release);
+        for shard in &self.shards {
+            drop(take_turn(shard));
+        }
+        let now = self.shared.clock.now();
+        let slot = Slot::new(Kept::new(ResourceInner::new(OVERFLOW, &self.shared)), now);
+        let overflow = slot.resource.hold();
+        self.overflow.tell(&slot);
+        *kept = Some(slot);
+        overflow
     }
 
     fn count_overflow(&self) {
@@ -210,9 +359,16 @@ impl Registry {
     }
 }
 
+impl Overflow {
+    /// Where it is found from now on.
+    pub(crate) fn tell(&self, slot: &Slot) {
+        self.found.store(slot.resource.found_by());
+    }
+}
+
 /// Nothing is half done where a thread panics while it makes something new.
-fn take_turn(making: &Mutex<()>) -> MutexGuard<'_, ()> {
-    unpoisoned(making.lock())
+pub(crate) fn take_turn(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    unpoisoned(shard.lock())
 }
 
 /// How rules find the nodes of other resources, without keeping the registry.
@@ -238,67 +394,5 @@ pub(crate) struct NoResources;
 impl FindNode for NoResources {
     fn node(&self, _: &str) -> Option<Arc<Node>> {
         None
-    }
-}
-
-/// How many names are counted apart.
-pub(crate) struct Bound<'a> {
-    pub(crate) names_max: usize,
-    /// How many there are on all resources of the engine, and may be.
-    pub(crate) total: &'a AtomicUsize,
-    pub(crate) total_max: usize,
-    /// Names that a rule names: they are counted apart whatever the bound.
-    pub(crate) exempt: &'a [String],
-    /// Where calls of names beyond the bound are counted.
-    pub(crate) overflowed: &'a AtomicU64,
-}
-
-/// Nodes of one resource, by the name of an origin or context.
-#[derive(Default)]
-pub(crate) struct NamedNodes {
-    by_name: OnceLock<papaya::HashMap<Box<str>, Arc<Node>, RandomState>>,
-    /// Raised after the node was put in; see [`Registry`].
-    count: AtomicUsize,
-    making: Mutex<()>,
-    /// Counts for all names beyond the limit.
-    overflow: OnceLock<Arc<Node>>,
-}
-
-impl NamedNodes {
-    pub(crate) fn find(&self, name: &str) -> Option<Arc<Node>> {
-        self.by_name.get()?.pin().get(name).cloned()
-    }
-
-    /// The node of `name`, made if it is new and within `bound`.
-    #[inline]
-    pub(crate) fn node(
-        &self,
-        name: &str,
-        settings: &Arc<NodeSettings>,
-        bound: &Bound<'_>,
-    ) -> Arc<Node> {
-        let nodes = self.by_name.get_or_init(Default::default).pin();
-        if let Some(node) = nodes.get(name) {
-            return Arc::clone(node);
-        }
-        let is_full = || {
-            (self.count.load(Ordering::Acquire) >= bound.names_max
-                || bound.total.load(Ordering::Acquire) >= bound.total_max)
-                && bound.exempt.iter().all(|exempt| exempt != name)
-        };
-        let turn = (!is_full()).then(|| take_turn(&self.making));
-        if let Some(node) = nodes.get(name) {
-            return Arc::clone(node);
-        }
-        if turn.is_none() || is_full() {
-            bound.overflowed.fetch_add(1, Ordering::Relaxed);
-            return Arc::clone(self.overflow.get_or_init(|| Arc::new(Node::new(settings))));
-        }
-        let node = Arc::new(Node::new(settings));
-        nodes.insert(name.into(), Arc::clone(&node));
-        // Release, both: who sees the number finds the node.
-        bound.total.fetch_add(1, Ordering::Release);
-        self.count.fetch_add(1, Ordering::Release);
-        node
     }
 }

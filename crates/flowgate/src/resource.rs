@@ -7,15 +7,17 @@ use std::sync::{Arc, Weak};
 
 use flowgate_core::call::Holds;
 use flowgate_core::publish::{Dated, Derived, Lent};
+use flowgate_core::sync::OnceLock;
 use flowgate_core::{Block, Call, Node, NodeSnapshot, Outcome, Timestamp};
 use flowgate_slots::ChainPlan;
 
 use crate::call_error::CallError;
+use crate::callers::{Bound, Callers};
 use crate::engine::Shared;
 use crate::enter;
 use crate::entry::{Entry, Stay};
 use crate::pending::Pending;
-use crate::registry::{Bound, NamedNodes, Registry};
+use crate::registry::Registry;
 use crate::request::{Request, Spec};
 use crate::visit::Compiled;
 
@@ -34,17 +36,21 @@ pub struct Resource {
 
 pub(crate) struct ResourceInner {
     pub(crate) name: Arc<str>,
-    /// Under what name rules keep what they remember of this resource.
-    state: Arc<str>,
     pub(crate) node: Arc<Node>,
-    /// Resources beyond the limit have these in common, as they have the node:
-    /// a rule on callers would count for nothing with one for each call.
-    pub(crate) origins: Arc<NamedNodes>,
-    pub(crate) contexts: Arc<NamedNodes>,
+    /// Made when the first call names an origin or context.
+    callers: OnceLock<Box<Callers>>,
     pub(crate) shared: Arc<Shared>,
-    /// Of a resource beyond the limit: where it may find a place by now.
-    registry: Option<Weak<Registry>>,
+    beyond: Option<Box<Beyond>>,
     pub(crate) chain: Derived<Compiled>,
+}
+
+/// What a resource is that has no place in the registry.
+enum Beyond {
+    /// A handle, taken when there was no place. Each of its calls looks for one.
+    Homeless(Weak<Registry>),
+    /// The resource of one call, counted with others in this one. A rule on
+    /// callers would count for nothing with callers for each call.
+    Guest(Arc<ResourceInner>),
 }
 
 /// The resource of a call: lent by a handle, or held by the call itself.
@@ -54,11 +60,12 @@ pub(crate) enum ResourceRef<'a> {
 }
 
 impl<'a> ResourceRef<'a> {
-    /// A resource beyond the limit may have got a place of its own since.
+    /// A handle that was taken beyond the limit may have a place by now, or
+    /// counts with others.
     #[cold]
     pub(crate) fn at_home(self) -> Self {
-        match self.moved_to() {
-            Some(own) => ResourceRef::Held(own),
+        match self.home() {
+            Some(home) => ResourceRef::Held(home),
             None => self,
         }
     }
@@ -231,57 +238,108 @@ impl Resource {
     }
 
     fn counted_in(&self) -> Arc<Node> {
-        let overflows = self.inner.overflows();
-        let moved = overflows.then(|| self.inner.moved_to()).flatten();
-        Arc::clone(&moved.as_ref().unwrap_or(&self.inner).node)
+        let home = self.inner.lives_in();
+        Arc::clone(&home.as_ref().unwrap_or(&self.inner).node)
     }
 }
 
 impl ResourceInner {
-    pub(crate) fn new(name: &str, state: &str, shared: &Arc<Shared>) -> Self {
-        ResourceInner {
-            name: name.into(),
-            state: state.into(),
-            node: Arc::new(Node::new(&shared.nodes)),
-            origins: Arc::default(),
-            contexts: Arc::default(),
-            shared: Arc::clone(shared),
-            registry: None,
-            chain: Derived::new(Compiled::default()),
-        }
+    /// A resource with statistics of its own.
+    pub(crate) fn new(name: &str, shared: &Arc<Shared>) -> Self {
+        Self::with(
+            name.into(),
+            Arc::new(Node::new(&shared.nodes)),
+            shared,
+            None,
+        )
     }
 
-    /// A resource with a name of its own, counting where `other` counts.
-    pub(crate) fn counting_with(
-        name: &str,
-        state: &str,
+    /// What a handle holds that has no place in the registry.
+    pub(crate) fn homeless(name: &str, shared: &Arc<Shared>, registry: Weak<Registry>) -> Self {
+        let node = Arc::new(Node::new(&shared.nodes));
+        let beyond = Beyond::Homeless(registry);
+        Self::with(name.into(), node, shared, Some(Box::new(beyond)))
+    }
+
+    /// A resource with a name of its own for one call, counting where `host`
+    /// counts.
+    pub(crate) fn guest(name: &str, host: Arc<ResourceInner>) -> Self {
+        let (node, shared) = (Arc::clone(&host.node), Arc::clone(&host.shared));
+        let beyond = Beyond::Guest(host);
+        Self::with(name.into(), node, &shared, Some(Box::new(beyond)))
+    }
+
+    /// The same resource, never used.
+    pub(crate) fn renewed(&self) -> Self {
+        let node = Arc::new(Node::new(&self.shared.nodes));
+        Self::with(Arc::clone(&self.name), node, &self.shared, None)
+    }
+
+    fn with(
+        name: Arc<str>,
+        node: Arc<Node>,
         shared: &Arc<Shared>,
-        other: &ResourceInner,
-        registry: Weak<Registry>,
+        beyond: Option<Box<Beyond>>,
     ) -> Self {
         ResourceInner {
-            name: name.into(),
-            state: state.into(),
-            node: Arc::clone(&other.node),
-            origins: Arc::clone(&other.origins),
-            contexts: Arc::clone(&other.contexts),
+            name,
+            node,
+            callers: OnceLock::new(),
             shared: Arc::clone(shared),
-            registry: Some(registry),
-            chain: Derived::new(Compiled::default()),
+            beyond,
+            chain: Derived::with_stand_in(&shared.unmade),
         }
     }
 
-    /// Whether it counts with others beyond the limit on resources.
-    #[inline]
-    pub(crate) fn overflows(&self) -> bool {
-        self.registry.is_some()
+    /// Under what name rules keep what they remember of it.
+    fn state(&self) -> &str {
+        match self.beyond.as_deref() {
+            Some(Beyond::Guest(host)) => &host.name,
+            Some(Beyond::Homeless(_)) | None => &self.name,
+        }
     }
 
-    /// The resource of the same name that has statistics of its own by now, as
-    /// a rule names it or it was asked for before.
-    #[cold]
-    pub(crate) fn moved_to(&self) -> Option<Arc<ResourceInner>> {
-        self.registry.as_ref()?.upgrade()?.make(&self.name)
+    /// The origins and contexts that its calls are counted with.
+    fn callers(&self) -> &Callers {
+        match self.beyond.as_deref() {
+            Some(Beyond::Guest(host)) => host.callers(),
+            Some(Beyond::Homeless(_)) | None => self.callers.get_or_init(Box::default),
+        }
+    }
+
+    /// The same if there are any.
+    pub(crate) fn known_callers(&self) -> Option<&Callers> {
+        self.callers.get().map(|callers| &**callers)
+    }
+
+    /// Whether it is what a handle holds that was taken when there was no place.
+    #[inline]
+    pub(crate) fn is_homeless(&self) -> bool {
+        matches!(self.beyond.as_deref(), Some(Beyond::Homeless(_)))
+    }
+
+    /// Of what a handle holds that has no place: where a call of it counts, made
+    /// now if need be.
+    #[inline]
+    pub(crate) fn home(&self) -> Option<Arc<ResourceInner>> {
+        match self.beyond.as_deref()? {
+            Beyond::Homeless(registry) => Some(registry.upgrade()?.home_of(&self.name)),
+            Beyond::Guest(_) => None,
+        }
+    }
+
+    /// The same, if there is such a resource.
+    fn lives_in(&self) -> Option<Arc<ResourceInner>> {
+        match self.beyond.as_deref()? {
+            Beyond::Homeless(registry) => registry.upgrade()?.lives_in(&self.name),
+            Beyond::Guest(_) => None,
+        }
+    }
+
+    /// Whether nobody else has its node, as rules that relate to it do. Certain
+    /// only if nobody else has the resource.
+    pub(crate) fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.node) == 1
     }
 
     /// Whether any call has ever asked for it.
@@ -295,7 +353,7 @@ impl ResourceInner {
         let default_context = shared.limits.default_context_statistics;
         let is_right = |plan: &ChainPlan, made: &Compiled| made.is_right(plan, &self.name);
         self.chain.current(&shared.plan, is_right, |plan| {
-            Compiled::of(plan, &self.name, &self.state, default_context)
+            Compiled::of(plan, &self.name, self.state(), default_context)
         })
     }
 
@@ -331,7 +389,9 @@ impl ResourceInner {
             exempt: &compiled.named.origins,
             overflowed: &counters.overflowed_origins,
         };
-        self.origins.node(name, &self.shared.nodes, &bound)
+        self.callers()
+            .origins
+            .node(name, &self.shared.nodes, &bound)
     }
 
     pub(crate) fn context(&self, name: &str, compiled: &Compiled) -> Arc<Node> {
@@ -345,7 +405,9 @@ impl ResourceInner {
             exempt: &compiled.named.contexts,
             overflowed: &counters.overflowed_contexts,
         };
-        self.contexts.node(name, &self.shared.nodes, &bound)
+        self.callers()
+            .contexts
+            .node(name, &self.shared.nodes, &bound)
     }
 }
 

@@ -16,9 +16,13 @@
 //!
 //! **What is kept alive** by a visit is its chain: slots, rules and what they
 //! remember, but no resource, no engine, and none of an engine's threads. A chain
-//! finds other resources by a `Weak`.
+//! finds other resources by a `Weak`. When an engine ends, the thread that it ends
+//! on lets go of all it has at hand ([`let_go`]), and other threads do when they
+//! next come the long way: there are few engines, and they end seldom.
 
+use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use flowgate_core::call::{Holds, TICKETS_INLINE};
 use flowgate_core::publish::{AtHand, Dated, Lent};
@@ -30,6 +34,20 @@ use smallvec::SmallVec;
 
 thread_local! {
     static AT_HAND: AtHand<Visit> = const { AtHand::new() };
+    /// How many engines had ended when the thread last looked.
+    static SEEN_ENDED: Cell<u64> = const { Cell::new(0) };
+}
+
+/// How many engines have ended. Of `std` also under `--cfg shuttle`: it decides
+/// nothing about calls.
+static ENDED: AtomicU64 = AtomicU64::new(0);
+
+/// An engine has ended: what threads have at hand of it is of no use any more.
+#[cold]
+pub(crate) fn let_go() {
+    // Relaxed, as where it is read: who learns of it late lets go late.
+    ENDED.fetch_add(1, Ordering::Relaxed);
+    let _ = AT_HAND.try_with(AtHand::clear);
 }
 
 /// The chain of one resource under one generation of rules.
@@ -99,6 +117,10 @@ impl Visit {
     /// One for a call that found none, if the thread is to have some at hand.
     #[cold]
     pub(crate) fn begin(number: u64, current: impl FnOnce() -> Chain) -> Option<Self> {
+        let ended = ENDED.load(Ordering::Relaxed);
+        if SEEN_ENDED.try_with(|seen| seen.replace(ended)) != Ok(ended) {
+            let _ = AT_HAND.try_with(AtHand::clear);
+        }
         let welcome = AT_HAND.try_with(|at_hand| at_hand.welcomes(number));
         if !welcome.unwrap_or(false) {
             return None;

@@ -164,10 +164,11 @@ fn what_a_rule_remembers_is_dropped_by_who_loads_and_not_by_a_caller() {
             .iter()
             .for_each(|resource| assert_ne!(asked(resource), 0))
     };
-    call();
     let (loader, caller) = (thread::current().id(), |call: &(dyn Fn() + Sync)| {
         thread::scope(|scope| scope.spawn(call).join().unwrap());
     });
+    // Not on this thread, which would keep their chains at hand.
+    caller(&call);
     // Both rules go. Their chains still have them, and no call has come since.
     load(&engine, &[]);
     assert_eq!(dropped(), []);

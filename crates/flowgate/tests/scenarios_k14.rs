@@ -101,6 +101,42 @@ fn b174_random_names_fill_no_memory_and_leave_a_loyal_client_alone() {
     assert_eq!(engine.origin_node("r", "loyal").unwrap().total_pass, 3);
 }
 
+// https://github.com/boinkor-net/governor/issues/171: names that come once and
+// never again, in a simulated hour. What is idle goes, so no limit is reached, and
+// each name has what its rules say for itself.
+#[test]
+fn b174_an_hour_of_new_names_fills_no_memory_where_idle_ones_are_forgotten() {
+    let (engine, time) = built(Engine::builder().idle_timeout(ms(120_000)));
+    let rules = r#"{"flow": [{"resource": "/.*", "regex": true, "count": 2},
+                             {"resource": "/.*", "regex": true, "count": 6, "statIntervalMs": 60000},
+                             {"resource": "loyal", "count": 1, "statIntervalMs": 10000}],
+                    "degrade": [{"resource": "/.*", "regex": true, "grade": 2, "count": 9, "timeWindow": 1}]}"#;
+    engine.load_document(rules).unwrap();
+    let mut kept = Vec::new();
+    let minute = |minute: u64| {
+        for n in 0..600 {
+            time.set(common::START + ms(minute * 60_000 + n * 100));
+            let name = format!("/{minute}/{n}");
+            let admitted = (0..3).filter(|_| engine.try_entry(&name).is_ok()).count();
+            assert_eq!(admitted, 2, "{name}");
+            if n % 100 == 0 {
+                assert!(engine.try_entry("loyal").is_ok(), "refused at {name}");
+            }
+        }
+        engine.stats().resources
+    };
+    (0..20).for_each(|n| kept.push(minute(n)));
+    let grown = measure(|| (20..60).for_each(|n| kept.push(minute(n))));
+    // Twice the idle timeout at ten a second, and what the hands take to come round.
+    assert!(kept.iter().all(|kept| *kept < 3_000), "{kept:?}");
+    let most = |kept: &[usize]| kept.iter().max().map_or(0, |kept| *kept);
+    assert!(most(&kept[20..]) <= most(&kept[..20]) * 21 / 20, "{kept:?}");
+    // The resources that there are now and then more or fewer of, of 2,700.
+    assert!(grown.bytes_current < 150 * 16_000, "{grown:?}");
+    assert_eq!(engine.stats().overflowed_resources, 0);
+    assert_eq!(engine.node("loyal").unwrap().total_pass, 6);
+}
+
 // https://github.com/levy-street/world-of-claudecraft/issues/147
 #[test]
 fn b175_those_who_come_to_a_full_table_free_nobody_who_is_limited() {
@@ -195,6 +231,27 @@ fn b180_no_resource_beyond_the_limit_goes_without_its_rule() {
         let kept = if rules.len() == 1 { MAX } else { names.len() };
         assert_eq!(stats.resources, kept);
     }
+}
+
+// https://github.com/alibaba/Sentinel/issues/1329: "idle resources can be
+// reclaimed".
+#[test]
+fn b180_at_the_limit_idle_resources_make_room() {
+    const MAX: usize = 300;
+    let (engine, time) = built(Engine::builder().resources_max(MAX));
+    let list = r#"[{"resource": "r.*", "regex": true, "count": 1}]"#;
+    engine.load_json("flow", list).unwrap();
+    for n in 0..MAX + 100 {
+        let passed = passed(&engine.resource(&format!("r{n}")), 2);
+        assert_eq!(passed, usize::from(n <= MAX), "r{n}");
+    }
+    assert_eq!(engine.stats().resources, MAX);
+    // Nobody called them for some minutes: the first who come find their places.
+    at(&time, 200_000);
+    for n in 0..MAX / 2 {
+        assert_eq!(passed(&engine.resource(&format!("rr{n}")), 2), 1, "rr{n}");
+    }
+    assert!(engine.resources().iter().any(|name| name.starts_with("rr")));
 }
 
 // https://github.com/alibaba/Sentinel/issues/390: contexts and callers.

@@ -72,6 +72,12 @@ pub struct ChainPlan {
 }
 
 impl ChainPlan {
+    /// Whether a rule names `resource`, to limit it or to relate to it: then it
+    /// has statistics of its own.
+    pub fn names(&self, resource: &str) -> bool {
+        self.rules.looks_at(resource) || self.rules.names(resource)
+    }
+
     /// The chain of `resource`. The rules keep what they remember of it under
     /// the name `state`: its own, or one that it shares with others.
     pub fn chain_of(&self, resource: &str, state: &str) -> SlotChain {

@@ -22,9 +22,9 @@
 //! others may find too little room for that moment, never too much.
 //!
 //! **What tokens are good for.** They were reserved in one box under one limit,
-//! which the lease says. They serve calls of that box with no lower limit: when
-//! they were reserved the span held no more than that, they included. After a limit
-//! was lowered they serve nobody, and go back. The full number of the box is in a
+//! which the lease says. They serve calls of that box under that limit: when they
+//! were reserved the span held no more than that, they included. When a limit has
+//! changed they go back. The full number of the box is in a
 //! word of its own, that changes only while the lease is empty: who has seen tokens
 //! and then a number, and finds the tokens unchanged, has the number that they are
 //! of. (They look the same again after 2²⁴ boxes, 97 days of the second view; a
@@ -208,6 +208,11 @@ impl Lease {
         self.begin_ns.get() <= now && now < self.end_ns.get()
     }
 
+    /// When its box begins.
+    pub(super) fn begin(&self) -> Timestamp {
+        Timestamp::from_nanos(self.begin_ns.get())
+    }
+
     /// Whether it was ever of a box.
     pub(super) fn was_used(&self) -> bool {
         self.end_ns.get() != 0
@@ -319,11 +324,11 @@ impl Announcement<'_> {
     }
 }
 
-/// Whether there are `n` tokens, of no higher limit.
+/// Whether there are `n` tokens, of just this limit.
 #[inline]
 fn serves(word: u64, n: u32, limit: u64) -> bool {
     let tokens = word & TOKENS;
-    tokens != ANNOUNCED && tokens >= u64::from(n) && word >> LIMIT_SHIFT <= limit
+    tokens != ANNOUNCED && tokens >= u64::from(n) && word >> LIMIT_SHIFT == limit
 }
 
 fn is_of(word: u64, number: u64) -> bool {

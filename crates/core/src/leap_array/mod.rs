@@ -91,6 +91,8 @@ pub trait Bucket: Default {
 /// A ring of windows over one interval; see the [module](self) for how it works.
 pub struct LeapArray<B: Bucket> {
     width_ns: u64,
+    /// The limit that passes are reserved in advance under.
+    limit: AtomicU64,
     /// Written once per window, read by all: on a cache line of its own.
     head: CachePadded<AtomicU64>,
     slots: Box<[Slot<B>]>,
@@ -158,6 +160,7 @@ impl<B: Bucket> LeapArray<B> {
     pub(crate) fn with_width(width_ns: u64, slots: usize) -> Self {
         LeapArray {
             width_ns: width_ns.max(1),
+            limit: AtomicU64::new(0),
             head: CachePadded::new(AtomicU64::new(0)),
             slots: (0..slots.max(1)).map(|_| Slot::default()).collect(),
             beside: B::Beside::default(),

@@ -16,7 +16,8 @@
 //! it is asked for, which the caller has read from the source, as
 //! [`Derived::with`](super::Derived::with) does: what holds for its readers holds
 //! here. What comes back late is of an older generation than its place by then,
-//! and dropped.
+//! and dropped; what was found right under a newer one meanwhile takes the place
+//! along.
 //!
 //! **Numbers** are never used twice, so a place never gives what belonged to a
 //! value that is gone.
@@ -27,7 +28,8 @@
 //! out.
 //!
 //! **What it keeps alive**: for each place at most [`SPARES_MAX`] and one values
-//! of one generation, until another has the place or the thread ends.
+//! of one generation, until another has the place, the table is cleared or the
+//! thread ends.
 
 use std::cell::Cell;
 
@@ -84,13 +86,13 @@ impl<V> AtHand<V> {
         place.value.take().or_else(|| place.spare())
     }
 
-    /// Puts back what was taken, or brings what was made since: it stays if the
-    /// place is still that of `number` under `generation`.
+    /// Puts back what was taken, or brings what was made since. It stays if the
+    /// place is still that of `number`, and has nothing of a later generation.
     #[inline]
     pub fn put(&self, number: u64, generation: u64, value: V) {
         let place = self.place(number);
         if place.number.get() != number || place.generation.get() != generation {
-            return drop_late(value);
+            return self.put_late(number, generation, value);
         }
         if let Some(other) = place.value.replace(Some(value)) {
             place.keep_spare(other);
@@ -127,6 +129,29 @@ impl<V> AtHand<V> {
         place.newcomer.set(NOBODY);
         // Last: what is dropped may come here again.
         drop(old);
+    }
+
+    /// Empties the table.
+    #[cold]
+    pub fn clear(&self) {
+        for place in &self.places {
+            let old = (place.value.take(), place.spares.take());
+            place.number.set(0);
+            place.generation.set(0);
+            place.newcomer.set(NOBODY);
+            // Last, as above; what comes here again meanwhile stays.
+            drop(old);
+        }
+    }
+
+    #[cold]
+    fn put_late(&self, number: u64, generation: u64, value: V) {
+        let place = self.place(number);
+        if place.number.get() == number && place.generation.get() < generation {
+            self.give_place(number, generation);
+            return self.put(number, generation, value);
+        }
+        drop(value);
     }
 
     #[inline]
@@ -176,11 +201,6 @@ impl<V> Place<V> {
     }
 }
 
-#[cold]
-fn drop_late<V>(value: V) {
-    drop(value);
-}
-
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
@@ -222,6 +242,11 @@ mod tests {
         at_hand.put(7, 4, "fourth");
         at_hand.give_place(7, 3);
         assert_eq!(at_hand.take(7, 4), Some("fourth"), "it went back");
+        // It was found right under later ones while it was out.
+        at_hand.put(7, 4, "older");
+        at_hand.put(7, 6, "fourth");
+        assert_eq!(at_hand.take(7, 5), Some("fourth"));
+        assert_eq!(at_hand.take(7, 4), None, "an older one is among them");
     }
 
     #[test]
@@ -263,6 +288,12 @@ mod tests {
         assert_eq!(Rc::strong_count(&value), 1 + 1 + SPARES_MAX);
         at_hand.give_place(1, 2);
         assert_eq!(Rc::strong_count(&value), 1);
+        at_hand.put(1, 2, Rc::clone(&value));
+        at_hand.clear();
+        assert_eq!(Rc::strong_count(&value), 1);
+        at_hand.put(1, 2, Rc::clone(&value));
+        assert_eq!(Rc::strong_count(&value), 1, "the place is nobody's");
+        at_hand.give_place(1, 2);
         at_hand.put(1, 2, Rc::clone(&value));
         drop(at_hand);
         assert_eq!(Rc::strong_count(&value), 1);

@@ -131,13 +131,30 @@ pub struct Derived<T> {
     value: Cell<Dated<T>>,
 }
 
+/// What any number of derived values stand in with until their first use.
+#[derive(Debug)]
+pub struct StandIn<T>(Arc<Dated<T>>);
+
+impl<T> StandIn<T> {
+    /// `initial` is of generation 0, which no published value has.
+    pub fn new(initial: T) -> Self {
+        StandIn(Arc::new(Dated::new(0, initial)))
+    }
+}
+
 impl<T> Derived<T> {
     /// `initial` stands in until the first use; it is of generation 0, which
     /// no published value has.
     pub fn new(initial: T) -> Self {
+        Derived::with_stand_in(&StandIn::new(initial))
+    }
+
+    /// The same with a value that others stand in with too: a pointer is all
+    /// that an unused one takes.
+    pub fn with_stand_in(stand_in: &StandIn<T>) -> Self {
         Derived {
             number: next_number(),
-            value: Cell::new(Dated::new(0, initial)),
+            value: Cell::of(Arc::clone(&stand_in.0)),
         }
     }
 

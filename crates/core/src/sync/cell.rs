@@ -38,6 +38,11 @@ mod real {
             Cell(ArcSwap::from_pointee(value))
         }
 
+        /// A cell that holds what others may hold too.
+        pub fn of(value: Arc<T>) -> Self {
+            Cell(ArcSwap::new(value))
+        }
+
         /// The value in place; no reference count is touched.
         #[inline]
         pub fn load(&self) -> Lent<T> {
@@ -102,6 +107,10 @@ mod modelled {
     impl<T> Cell<T> {
         pub fn new(value: T) -> Self {
             Cell(Mutex::new(Arc::new(value)))
+        }
+
+        pub fn of(value: Arc<T>) -> Self {
+            Cell(Mutex::new(value))
         }
 
         pub fn load(&self) -> Lent<T> {

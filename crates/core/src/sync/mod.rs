@@ -50,8 +50,12 @@ pub use std::sync::{Mutex, MutexGuard, OnceLock};
 #[cfg(not(any(loom, shuttle)))]
 pub use std::thread_local;
 
+#[cfg(loom)]
+pub use modelled::{Arc, Weak};
 #[cfg(shuttle)]
 pub use shuttle::thread_local;
+#[cfg(not(loom))]
+pub use std::sync::{Arc, Weak};
 
 pub use cell::Cell;
 

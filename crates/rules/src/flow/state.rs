@@ -245,14 +245,19 @@ impl FlowState {
     /// Whether it decides as a new one would, on whatever comes at `now` or
     /// later, if no call has passed its resource in the second before.
     ///
-    /// A line has to be behind by a period and the longest wait. A call that takes
-    /// up more than that has no room in a line that is in use, ever; only such a
-    /// call could tell the line from one that was never used, and would wait
-    /// there.
+    /// A line has to be behind by a period and the longest wait, and by a call at
+    /// the slowest pace. A heavier call has no room in a line that is in use, ever;
+    /// only such a call could tell the line from one that was never used, and
+    /// would be refused there.
     pub fn is_as_new(&self, now: Timestamp) -> bool {
-        let line_ns = u64::try_from(self.rate.period().as_nanos())
-            .unwrap_or(u64::MAX)
-            .saturating_add(self.wait_ns_max);
+        let period_ns = u64::try_from(self.rate.period().as_nanos()).unwrap_or(u64::MAX);
+        let slowest = match &self.moving {
+            Moving::Nothing => self.rate.count(),
+            Moving::Temperature(warm_up) => warm_up.coldest(),
+            Moving::Memory(limits, _) => limits.low_usage.min(limits.high_usage),
+        };
+        let line_ns =
+            (self.rate.cost_at_ns(slowest, 1)).max(period_ns.saturating_add(self.wait_ns_max));
         let is_unused = |pacer: &Pacer| pacer.is_free(now, line_ns);
         let is_full = |bucket: &TokenBucket| bucket.whole_tokens_at(now) >= bucket.quota().burst();
         let is_cold = match &self.moving {

@@ -157,6 +157,11 @@ impl WarmUp {
         }
     }
 
+    /// Calls per interval allowed when it is cold, or fewer.
+    pub(super) fn coldest(&self) -> f64 {
+        self.stable / f64::from(self.cold_factor)
+    }
+
     /// Whether whoever comes at `now` finds it as cold as it is at first, if the
     /// second before has passed nothing.
     pub(super) fn is_cold(&self, now: Timestamp) -> bool {

@@ -24,20 +24,29 @@ impl ParamFlowRule {
         if self.grade == Grade::Concurrency {
             return Duration::ZERO;
         }
-        if self.queues() {
-            let wait_max = Duration::from_millis(self.max_queueing_time_ms.into());
-            return span + wait_max * 2;
-        }
         let counts = self.items.iter().map(|item| item.count);
         counts
             .chain([self.count])
-            .map(|count| self.refilled_after(count, span))
+            .map(|count| match self.queues() {
+                true => self.passed_after(count, span),
+                false => self.refilled_after(count, span),
+            })
             .max()
             .unwrap_or(span)
     }
 
+    fn limit(&self, count: f64) -> Limit {
+        Limit::new(count, self.duration_in_sec, self.burst_count)
+    }
+
+    fn passed_after(&self, count: f64, span: Duration) -> Duration {
+        let wait_max = Duration::from_millis(self.max_queueing_time_ms.into());
+        let cost = Duration::from_nanos(self.limit(count).cost_ns(1));
+        wait_max + cost.max(span + wait_max)
+    }
+
     fn refilled_after(&self, count: f64, span: Duration) -> Duration {
-        let limit = Limit::new(count, self.duration_in_sec, self.burst_count);
+        let limit = self.limit(count);
         if limit.is_zero() {
             return span;
         }

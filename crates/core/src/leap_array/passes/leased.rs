@@ -24,6 +24,11 @@
 //! **Near the limit** there are no leases (`share_of`), and each call reserves for
 //! itself: nobody has to reclaim what another has just reserved.
 //!
+//! **When the limit changes** the first call that comes with another one reclaims all
+//! that was reserved under the old one, and only then takes passes itself. So one
+//! that is lowered sees what has passed under a higher one, and nobody has tokens
+//! from before.
+//!
 //! **Loans.** While something is borrowed from a window that counts, or from one to
 //! come, no lease is filled. What was in one before, was in the word that the
 //! borrower has looked at and swapped, as if it had passed.
@@ -69,6 +74,7 @@ impl<B: Passes> LeapArray<B> {
             && n > 0
             // Acquire: as whoever looks for the newest window.
             && self.head.load(Ordering::Acquire) == lease.number.get()
+            && self.limit.load(Ordering::Acquire) == limit
         {
             if lease.take(n, limit) {
                 return Ok(Taken::new(lease.number.get(), n, limit));
@@ -204,7 +210,11 @@ impl<B: Passes> LeapArray<B> {
                 continue;
             };
             // After sealing: see the head of `lease`.
-            if leases.is_spread() && self.reclaim(leases, |number| number != seen.number) {
+            let is_new = self.limit.load(Ordering::Acquire) != limit;
+            if is_new {
+                self.limit.store(limit, Ordering::Release);
+            }
+            if leases.is_spread() && self.reclaim(leases, |of| is_new || of != seen.number) {
                 continue;
             }
             let mine = leases.come();
@@ -293,6 +303,8 @@ fn note_refusal(mine: &Lease, now: Timestamp, seen: &Seen<'_>, n: u32, limit: u6
     refused.limit.set(limit);
     refused.sum.set(seen.sum - (seen.word & PASSES_MAX));
     refused.weight.set(n.into());
-    let retry_at = full.retry_after.map(|after| (now + after).as_nanos());
+    // A reading behind the box counts as its beginning.
+    let charged = now.max(mine.begin());
+    let retry_at = full.retry_after.map(|after| (charged + after).as_nanos());
     refused.retry_ns.set(retry_at.unwrap_or(NEVER));
 }
