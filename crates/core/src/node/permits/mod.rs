@@ -49,6 +49,7 @@
 //! Wakers are called after the lock was let go.
 
 mod line;
+mod share;
 mod striped;
 
 use std::task::Waker;
@@ -60,6 +61,7 @@ use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, unpoisoned};
 
 use line::Line;
 pub use line::Turn;
+pub use share::Share;
 use striped::InFlight;
 
 /// The heaviest that a call is counted.
@@ -74,15 +76,6 @@ const PERMITS_SHIFT: u32 = 24;
 const WAITED_FOR: u64 = 1 << 63;
 /// The top bit of either field.
 const CROWDED: u64 = 1 << 62 | 1 << (PERMITS_SHIFT - 1);
-
-/// What a call holds in flight at one node.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Share {
-    /// One place among the calls in flight.
-    pub place: bool,
-    /// As many permits as it weighs.
-    pub permits: bool,
-}
 
 /// No further call fits: there are [`CALLS_MAX`], or more permits than any sum
 /// that makes sense.
@@ -107,46 +100,6 @@ pub struct Permits {
     word: CachePadded<AtomicU64>,
     striped: InFlight,
     line: Mutex<Line>,
-}
-
-impl Share {
-    /// Nothing.
-    pub const NOTHING: Share = Share {
-        place: false,
-        permits: false,
-    };
-    /// A place, and permits.
-    pub const WHOLE: Share = Share {
-        place: true,
-        permits: true,
-    };
-    /// A place only.
-    pub const PLACE: Share = Share {
-        place: true,
-        permits: false,
-    };
-    /// Permits only.
-    pub const PERMITS: Share = Share {
-        place: false,
-        permits: true,
-    };
-
-    /// What is missing of a whole share.
-    #[inline]
-    #[must_use]
-    pub fn rest(self) -> Share {
-        Share {
-            place: !self.place,
-            permits: !self.permits,
-        }
-    }
-
-    /// What it adds to the word.
-    #[inline]
-    fn of(self, weight: u32) -> u64 {
-        let permits = if self.permits { counted(weight) } else { 0 };
-        u64::from(self.place) | permits << PERMITS_SHIFT
-    }
 }
 
 impl NoRoom {
