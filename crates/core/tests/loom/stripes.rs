@@ -111,16 +111,22 @@ fn of_two_owners_in_succession_the_second_pours_what_the_first_has_counted() {
 /// first.
 #[test]
 fn a_new_limit_counts_what_has_passed_freely_before() {
-    model(1, || {
-        let ring = ring();
+    model(2, || {
+        let (ring, span) = (ring(), Span::new(1, 2));
         pass_freely(&ring, seat(0), 1);
+        // Opens and seals, which is no business of this model.
+        assert!(reserves(&ring, 1, 2));
+        assert!(reserves(&ring, 2, 3));
         let other = Arc::clone(&ring);
         let owner = thread::spawn(move || refuse(&other, seat(0), 2));
-        assert!(!reserves(&ring, 2, 1));
+        let taken = ring
+            .reserve(at(2), 1, span, 9, None)
+            .expect("there is room");
+        assert!((4..=5).contains(&taken.sum()), "{}", taken.sum());
         owner.join().unwrap();
-        assert!(!reserves(&ring, 2, 1));
-        assert!(reserves(&ring, 2, 2));
-        assert_eq!(sums(&ring, 1..=2).pass, 2);
+        assert!(!reserves(&ring, 2, 4));
+        assert!(reserves(&ring, 2, 5));
+        assert_eq!(sums(&ring, 1..=2).pass, 5);
     });
 }
 
