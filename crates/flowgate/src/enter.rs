@@ -47,6 +47,10 @@ pub(crate) enum Detour {
 )]
 pub(crate) enum Start<'a> {
     /// It is in.
+    #[cfg_attr(
+        not(feature = "tokio"),
+        expect(dead_code, reason = "who reserves has guarding switched off then")
+    )]
     In(Entry<'a>),
     /// It was refused.
     Refused(Block),

@@ -45,7 +45,7 @@ impl Node {
     ///
     /// [`Crowded`], if there are more in flight than can be counted; then it has
     /// taken nothing.
-    #[inline]
+    #[inline(always)]
     pub fn arrive(
         &self,
         now: Timestamp,

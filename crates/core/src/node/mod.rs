@@ -9,7 +9,7 @@
 //! Rules that count over an interval of their own ask for further [`views`].
 //!
 //! What limits nothing and is limited by nothing a thread counts by itself: its
-//! calls in flight ([`permits`]), and in [stripes] of the present box passes,
+//! calls in flight ([`permits`]), and in stripes of the present box passes,
 //! refusals and completions. Passes that a rule reserves are counted in the ring,
 //! on the word that decides.
 //!

@@ -52,7 +52,7 @@ impl Node {
     /// # Errors
     ///
     /// As [`Node::reserve`].
-    #[inline]
+    #[inline(always)]
     pub fn take(&self, now: Timestamp, weight: u32, limit: u64) -> Result<Taken, Full> {
         let Counts {
             ring,

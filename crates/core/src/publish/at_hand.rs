@@ -14,7 +14,7 @@
 //!
 //! **Generations.** [`AtHand::take`] gives nothing older than the generation that
 //! it is asked for, which the caller has read from the source, as
-//! [`Derived::with`](super::Derived::with) does: what holds for its readers holds
+//! [`Derived::current`](super::Derived::current) does: what holds for its readers holds
 //! here. What comes back late is of an older generation than its place by then,
 //! and dropped; what was found right under a newer one meanwhile takes the place
 //! along.

@@ -59,7 +59,7 @@ impl<B: Passes> LeapArray<B> {
     /// # Errors
     ///
     /// [`Full`] if there is no room, with what is in leases counted as free.
-    #[inline]
+    #[inline(always)]
     pub fn reserve_leased(
         &self,
         now: Timestamp,
@@ -88,7 +88,7 @@ impl<B: Passes> LeapArray<B> {
 
     /// Reserves in the box of `lease`, which is the present one. `None` if it has
     /// to be looked at closely.
-    #[inline]
+    #[inline(always)]
     fn reserve_near(
         &self,
         now: Timestamp,

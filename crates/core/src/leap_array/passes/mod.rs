@@ -30,7 +30,7 @@
 //! with as many passes as before, would not notice them.
 //!
 //! Where threads meet they reserve in advance, each in a lease of its own
-//! ([`leased`]): what is left in leases is in the words of their windows.
+//! (`leased`): what is left in leases is in the words of their windows.
 //!
 //! A ring of many windows that is asked for one span only keeps the sum of the
 //! sealed ones ([`Earlier`]), so that not every call adds them up.

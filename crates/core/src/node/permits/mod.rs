@@ -13,7 +13,7 @@
 //! A call comes with one addition and goes with one subtraction; a call that is
 //! limited compares and adds in one step, so there is never one more than the
 //! limit. A call that nothing limits is mostly counted by its thread alone
-//! ([`striped`]). Who is limited loads the word, adds what the stripes hold, and
+//! (`striped`). Who is limited loads the word, adds what the stripes hold, and
 //! swaps the word from just what it has loaded: no other limited call has come
 //! in between, and one that nothing limits comes after.
 //!

@@ -39,7 +39,7 @@
 //!   Two threads may tell theirs in the other order: the generations say which
 //!   was first.
 //! * No operation blocks. Only a change allocates, and a box of more results than
-//!   [`Tumbling`] holds.
+//!   `Tumbling` holds.
 
 mod admitted;
 mod back_off;
