@@ -6,7 +6,8 @@
 //! preemptions is bounded, so that all models together end within minutes.
 //!
 //! A model that never fails proves little: where a comment says "fails if", the
-//! code was broken in that way and the model was seen to fail.
+//! code was broken in that way and the model was seen to fail. Where it says "is to
+//! fail if", that has not been tried yet.
 #![cfg(loom)]
 #![allow(
     missing_docs,

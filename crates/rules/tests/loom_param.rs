@@ -127,7 +127,7 @@ fn nobody_takes_of_another_value() {
     nobody_takes_of_another(1, 2);
 }
 
-/// Their keys differ in the second word only. Fails if a reader does not compare
+/// Their keys differ in the second word only. Is to fail if a reader does not compare
 /// that under its pin.
 #[test]
 fn nobody_takes_of_another_value_with_a_wide_key() {

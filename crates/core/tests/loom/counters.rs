@@ -43,7 +43,7 @@ fn threads_without_a_seat_lose_nothing_either() {
     });
 }
 
-/// Two add, and a reader looks on. Fails if it leaves the stripes out that are
+/// Two add, and a reader looks on. Is to fail if it leaves the stripes out that are
 /// made after the first.
 #[test]
 fn a_reader_of_a_tally_sees_it_grow_and_never_more_than_was_added() {

@@ -105,7 +105,7 @@ fn with_one_token_and_a_pass() -> (Arc<Shop>, Taken) {
     (shop, taken)
 }
 
-/// Fails if a token is taken or claimed by a load and a store.
+/// Is to fail if a token is taken or claimed by a load and a store.
 #[test]
 fn the_last_token_is_had_by_its_owner_or_by_another_thread_and_never_by_both() {
     model(3, || {
@@ -119,7 +119,7 @@ fn the_last_token_is_had_by_its_owner_or_by_another_thread_and_never_by_both() {
 }
 
 /// A call of weight 2 needs a token and the place that was given back: it reclaims.
-/// Fails if tokens are given back before the lease is empty.
+/// Is to fail if tokens are given back before the lease is empty.
 #[test]
 fn a_token_is_used_or_given_back_and_never_both() {
     model(3, || {
@@ -136,7 +136,7 @@ fn a_token_is_used_or_given_back_and_never_both() {
     });
 }
 
-/// One reserves in advance while the other takes what is left. Fails if a lease is
+/// One reserves in advance while the other takes what is left. Is to fail if a lease is
 /// filled that was called off, or if it is not announced before the pass word is
 /// swapped: the other thread then repeats a refusal for ever.
 #[test]
@@ -154,7 +154,7 @@ fn a_lease_that_is_being_filled_is_not_overlooked() {
     });
 }
 
-/// Both windows are in one span. Fails if a newcomer to a window does not reclaim
+/// Both windows are in one span. Is to fail if a newcomer to a window does not reclaim
 /// what is left of the one before.
 #[test]
 fn what_is_left_when_a_window_is_sealed_is_there_in_the_next_one() {
@@ -170,7 +170,7 @@ fn what_is_left_when_a_window_is_sealed_is_there_in_the_next_one() {
     });
 }
 
-/// The owner takes while its window is sealed. Fails if tokens of a window are given
+/// The owner takes while its window is sealed. Is to fail if tokens of a window are given
 /// back to another one.
 #[test]
 fn a_token_that_is_used_while_its_window_is_sealed_counts_there() {
@@ -185,7 +185,7 @@ fn a_token_that_is_used_while_its_window_is_sealed_counts_there() {
     });
 }
 
-/// Fails if a lease says nothing of the limit that it was reserved under.
+/// Is to fail if a lease says nothing of the limit that it was reserved under.
 #[test]
 fn a_token_does_not_serve_a_call_of_a_lower_limit() {
     model(3, || {
@@ -199,7 +199,7 @@ fn a_token_does_not_serve_a_call_of_a_lower_limit() {
     });
 }
 
-/// The loan takes the last place of the next window, or the call does. Fails if a
+/// The loan takes the last place of the next window, or the call does. Is to fail if a
 /// lease is filled while a loan counts.
 #[test]
 fn a_borrower_and_a_call_that_has_reserved_in_advance_hold_the_limit() {
@@ -219,7 +219,7 @@ fn a_borrower_and_a_call_that_has_reserved_in_advance_hold_the_limit() {
     });
 }
 
-/// Fails if what was given back of the window before leaves a refusal as it was.
+/// Is to fail if what was given back of the window before leaves a refusal as it was.
 #[test]
 fn a_refusal_is_not_repeated_after_a_giving_back() {
     for of_window_before in [false, true] {
@@ -241,7 +241,7 @@ fn a_refusal_is_not_repeated_after_a_giving_back() {
     }
 }
 
-/// Fails if a reader takes what is left in a lease for passes, or what was used for
+/// Is to fail if a reader takes what is left in a lease for passes, or what was used for
 /// left.
 #[test]
 fn a_reader_sees_the_passes_that_calls_have_had() {
